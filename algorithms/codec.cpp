@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numbers>
 #include <optional>
 #include <utility>
 
 #include "algorithms/sparse_codecs.hpp"
+#include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/numbers.hpp"
 
@@ -52,19 +54,23 @@ class Half final : public Codec {
   bool is_bfloat_;
 };
 
+/// How levels are written: in fields of one width, or by Elias's code, for which the bound of its mean length stands.
+enum class LevelCoding { fixed, elias };
+
 class Levels final : public Codec {
  public:
   /// Bucket 0: the whole vector.
-  Levels(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm, bool is_contractive)
+  Levels(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm, bool is_contractive,
+         LevelCoding coding = LevelCoding::fixed)
       : levels_(levels),
         bucket_(bucket),
         is_max_norm_(is_max_norm),
-        is_contractive_(is_contractive) {}
+        is_contractive_(is_contractive),
+        coding_(coding) {}
   Code encode(const Vector& v, const Random& stream) const override {
     const std::uint32_t bucket = bucket_of(bucket_, v.size());
-    const std::size_t buckets = (v.size() + bucket - 1) / bucket;
     return {transformed(ToLevels{levels_, bucket, is_max_norm_, stream}, {v}),
-            bytes_of(buckets, 32) + bytes_of(v.size(), level_bits(levels_))};
+            bytes(v.size(), bucket)};
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
@@ -75,6 +81,25 @@ class Levels final : public Codec {
   bool is_unbiased() const override { return !is_contractive_; }
 
  private:
+  std::int64_t bytes(std::size_t size, std::uint32_t bucket) const {
+    const std::size_t buckets = (size + bucket - 1) / bucket;
+    if (coding_ == LevelCoding::fixed)
+      return bytes_of(buckets, 32) + bytes_of(size, level_bits(levels_));
+    const std::size_t whole = size / bucket;
+    const double bits =
+        static_cast<double>(whole) * elias_bits(bucket) +
+        (buckets > whole ? elias_bits(static_cast<double>(size - whole * bucket)) : 0);
+    return static_cast<std::int64_t>(std::ceil(bits / 8));
+  }
+  /// Of a bucket.
+  double elias_bits(double entries) const {
+    const double s = levels_;
+    const double fixed = entries * level_bits(levels_);
+    const double spread = s * (s + std::sqrt(entries));
+    if (spread > entries / 2) return 32 + fixed;
+    const double log2 = exact_log(2 * (s * s + entries) / spread) / std::numbers::ln2;
+    return 32 + std::min(fixed, spread * (3 + 1.5 * log2));
+  }
   /// Of b entries with s levels at most min(b / s^2, sqrt(b) / s) times their squares are lost on average.
   float factor_of(std::uint32_t entries) const {
     if (!is_contractive_) return 1;
@@ -83,6 +108,7 @@ class Levels final : public Codec {
   }
   std::uint32_t levels_, bucket_;
   bool is_max_norm_, is_contractive_;
+  LevelCoding coding_;
 };
 
 class Float4 final : public Codec {
@@ -218,6 +244,15 @@ class Keys {
     return flag("contractive", is_contractive_,
                 "scale what is read down, so that it loses less than all there is");
   }
+  LevelCoding level_coding(bool is_max_norm) const {
+    const bool is_elias =
+        choice("coding", {"fixed", "elias"}, "fixed",
+               "what is charged: fields of one width, or the bound of Elias's code where that is "
+               "shorter") == "elias";
+    section_.expect(!is_elias || !is_max_norm, name("coding"),
+                    "= elias needs norm = euclidean, which its bound is for");
+    return is_elias ? LevelCoding::elias : LevelCoding::fixed;
+  }
   bool flag(std::string_view key, bool fallback, std::string_view help) const {
     return section_.optional<bool>(name(key), fallback, help);
   }
@@ -285,7 +320,9 @@ constexpr Reader readers[] = {
        const std::uint32_t bucket = keys.bucket();
        const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
                                        "what levels are relative to") == "max";
-       return std::make_shared<Levels>(levels, bucket, is_max, keys.contracts());
+       const bool contracts = keys.contracts();
+       return std::make_shared<Levels>(levels, bucket, is_max, contracts,
+                                       keys.level_coding(is_max));
      }},
     {"ternary",
      [](const Keys& keys) -> SharedCodec {

@@ -19,6 +19,13 @@
 //   one_bit       8 + d / 8                        the mean of either side; in one_bit.cpp 8 bytes for every column
 //   lattice       d b / 8                          colors of a cubic lattice of side `cell`, read beside a reference
 //
+// `coding = elias` charges levels what QSGD's Theorem 3.2 bounds the mean length of Elias's code of them by: per bucket of b
+// entries with s levels, if S = s (s + sqrt(b)) is at most b / 2 and where it is less,
+//
+//   32 + S (3 + 1.5 log2(2 (s^2 + b) / S)) bits
+//
+// Codes of normal numbers take about half of that. What is read is the same.
+//
 // Unbiased: none, random_k with `unbiased`, levels, ternary, lattice with a shift. The others lose something for good
 // unless error feedback returns it. Levels of b entries lose up to w = min(b / levels^2, sqrt(b) / levels) times the
 // squares of these; `contractive` divides what is read by 1 + w, which then is nearer to what was sent than nothing
