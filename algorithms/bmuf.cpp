@@ -12,6 +12,9 @@
 // Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their momentum, the default, is 1 - 1/n. Momentum
 // of the local steps stays on its node by default, as in fairseq. nbm is DiLoCo with plain SGD inside, cbm is SlowMo
 // over local SGD. fairseq's `use_nbm` is another recursion: it leaves out that W_g was ahead of W.
+//
+// With `alone_steps` nodes first take so many steps on their own; then all go on with node 0's model, without local momentum,
+// and blocks begin (fairseq's warm-up of 500 steps).
 
 #include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
@@ -24,6 +27,7 @@ namespace {
 
 struct Settings {
   Step period;
+  Step alone_steps;
   double block_learning_rate;
   double block_momentum;
   bool is_nesterov;
@@ -43,7 +47,12 @@ Task<> run(Node& node, const Settings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
-    if ((k + 1) % settings.period == 0) {
+    const Step block_steps = k + 1 - settings.alone_steps;
+    if (block_steps == 0) {
+      x = co_await broadcast(node, tag_of(Channel::collective, k), x);
+      start = global = x;
+      optimizer.forget();
+    } else if (block_steps > 0 && block_steps % settings.period == 0) {
       x = co_await mean.of_models(tag_of(Channel::collective, k), x, start, k);
       direction.scale(settings.block_momentum);
       direction.add_scaled(settings.block_learning_rate, difference(x, start));
@@ -63,6 +72,10 @@ Task<> run(Node& node, const Settings& settings) {
 Program bmuf(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, context, 50);
+  settings.alone_steps = read_at_least(
+      section, "alone_steps", 0, 0,
+      "steps of each node before all go on with the model of node 0, and the first block begins");
+  warn_beyond_run(section, "alone_steps", settings.alone_steps, context, "nodes never average");
   settings.block_learning_rate =
       read_positive(section, "block_learning_rate", 1.0, "factor before a block's progress");
   settings.block_momentum =

@@ -57,3 +57,33 @@ TEST_CASE("block momentum does not move the fixed point of local SGD, and all no
     CHECK(test::nodes_agree(recorder));
   }
 }
+
+TEST_CASE("after steps alone all nodes of BMUF go on with node 0's model, without momentum") {
+  // f_i = 1/2 (x - c_i)^2 from 0, rate 0.1, momentum 0.5. Three steps alone end at `x` on node 0; then a block of two without
+  // momentum of blocks, which is a mean.
+  const double centers[] = {1, 5, 9};
+  const auto local_steps = [](double x, double center, int steps) {
+    double m = 0;
+    for (int k = 0; k < steps; ++k) {
+      m = 0.5 * m + x - center;
+      x -= 0.1 * m;
+    }
+    return x;
+  };
+  const auto run = [](int steps) {
+    return test::run(
+        test::quadratic_scenario(3, steps, "ring",
+                                 "kind = bmuf\nlearning_rate = 0.1\nmomentum = 0.5\nperiod = 2\n"
+                                 "block_momentum = 0\nalone_steps = 3"),
+        {"workload.centers=list", "workload.center_values=1, 5, 9"});
+  };
+  const double x = local_steps(0, centers[0], 3);
+  double mean = 0;
+  for (const double center : centers) mean += local_steps(x, center, 2) / 3;
+  const Recorder alone = run(3);
+  const Recorder block = run(5);
+  CHECK(test::nodes_agree(alone));
+  CHECK(test::model(alone, 2, 0) == doctest::Approx(x).epsilon(1e-6));
+  CHECK(test::nodes_agree(block));
+  CHECK(test::model(block, 2, 0) == doctest::Approx(mean).epsilon(1e-6));
+}
