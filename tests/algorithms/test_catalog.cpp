@@ -154,7 +154,6 @@ TEST_CASE("other numbers of steps that the run is too short for are warned of") 
       {"eager", "synchronize_every", "models are never made equal"},
       {"local_sgd", "switch_step", "no step is local"},
       {"one_bit", "exact_steps", "nothing is compressed"},
-      {"powersgd", "exact_steps", "nothing is compressed"},
       {"sgp", "warmup_steps", "the learning rate does not get to learning_rate"},
       {"swarm", "alone_steps", "nodes never average"},
       {"wagma", "tau", "groups alone average"},
