@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <numbers>
 #include <optional>
 #include <utility>
 
 #include "algorithms/sparse_codecs.hpp"
+#include "algorithms/tensor_codec.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/numbers.hpp"
@@ -268,80 +270,111 @@ class Keys {
   bool is_contractive_;
 };
 
+/// A codec, and how many floats its code of so many has; none where that follows from their values, or tensors by themselves
+/// are coded as a whole is.
+struct CodecRead {
+  SharedCodec codec;
+  std::function<std::size_t(std::size_t)> words_of{};
+};
+
+/// Floats of a code with one number per bucket and so many bits per entry.
+std::size_t bucket_words(std::size_t size, std::uint32_t bucket, std::size_t bits) {
+  const std::size_t entries = bucket_of(bucket, size);
+  return (size + entries - 1) / entries + packed_words(size, bits);
+}
+
 /// Reads the codec that is called `kind`.
 struct Reader {
   std::string_view kind;
-  SharedCodec (*read)(const Keys& keys);
+  CodecRead (*read)(const Keys& keys);
 };
 
 constexpr std::string_view with_reference = "lattice";  // the others need none
 
 constexpr Reader readers[] = {
-    {"none", [](const Keys&) -> SharedCodec { return std::make_shared<None>(); }},
-    {"half", [](const Keys&) -> SharedCodec { return std::make_shared<Half>(false); }},
-    {"bfloat", [](const Keys&) -> SharedCodec { return std::make_shared<Half>(true); }},
+    {"none", [](const Keys&) -> CodecRead { return {std::make_shared<None>()}; }},
+    {"half", [](const Keys&) -> CodecRead { return {std::make_shared<Half>(false)}; }},
+    {"bfloat", [](const Keys&) -> CodecRead { return {std::make_shared<Half>(true)}; }},
     {"float4",
-     [](const Keys& keys) -> SharedCodec { return std::make_shared<Float4>(keys.bucket()); }},
+     [](const Keys& keys) -> CodecRead {
+       const std::uint32_t bucket = keys.bucket();
+       return {std::make_shared<Float4>(bucket),
+               [=](std::size_t size) { return bucket_words(size, bucket, 4); }};
+     }},
     {"top_k",
-     [](const Keys& keys) {
+     [](const Keys& keys) -> CodecRead {
        const double keep = keys.keep(0.001);
-       return top_k_codec(keep, keys.flag("strict", false,
-                                          "one entry less: those strictly above the k-th largest"));
+       const bool is_strict =
+           keys.flag("strict", false, "one entry less: those strictly above the k-th largest");
+       return {top_k_codec(keep, is_strict),
+               [=](std::size_t size) { return 2 * std::size_t{share_of(keep, size, is_strict)}; }};
      }},
     {"random_k",
-     [](const Keys& keys) {
+     [](const Keys& keys) -> CodecRead {
        const double keep = keys.keep();
-       return random_k_codec(
-           keep, keys.flag("unbiased", false, "scale the entries up so that their mean is right"));
+       const bool is_unbiased =
+           keys.flag("unbiased", false, "scale the entries up so that their mean is right");
+       return {random_k_codec(keep, is_unbiased),
+               [=](std::size_t size) { return std::size_t{share_of(keep, size)}; }};
      }},
     {"threshold",
-     [](const Keys& keys) {
+     [](const Keys& keys) -> CodecRead {
        const double threshold = keys.threshold();
-       return threshold_codec(threshold, keys.keep_without_numbers());
+       return {threshold_codec(threshold, keys.keep_without_numbers())};
      }},
     {"gradient_dropping",
-     [](const Keys& keys) {
+     [](const Keys& keys) -> CodecRead {
        const double keep = keys.keep();
-       return gradient_dropping_codec(
+       return {gradient_dropping_codec(
            keep, keys.share("sample", 0.001,
                             "share of the entries that the threshold is found from; at least 1 / "
-                            "keep of them"));
+                            "keep of them"))};
      }},
     {"threshold_quantization",
-     [](const Keys& keys) {
+     [](const Keys& keys) -> CodecRead {
        const double threshold = keys.threshold();
-       return threshold_quantization_codec(threshold, keys.keep_without_numbers());
+       return {threshold_quantization_codec(threshold, keys.keep_without_numbers())};
      }},
     {"adaptive_quantization",
-     [](const Keys& keys) { return adaptive_quantization_codec(keys.keep()); }},
+     [](const Keys& keys) -> CodecRead { return {adaptive_quantization_codec(keys.keep())}; }},
     {"levels",
-     [](const Keys& keys) -> SharedCodec {
+     [](const Keys& keys) -> CodecRead {
        const std::uint32_t levels = keys.count("levels", 7, 1, 32767, "quantization levels");
        const std::uint32_t bucket = keys.bucket();
        const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
                                        "what levels are relative to") == "max";
        const bool contracts = keys.contracts();
-       return std::make_shared<Levels>(levels, bucket, is_max, contracts,
-                                       keys.level_coding(is_max));
+       const LevelCoding coding = keys.level_coding(is_max);
+       return {std::make_shared<Levels>(levels, bucket, is_max, contracts, coding),
+               [=](std::size_t size) { return bucket_words(size, bucket, level_bits(levels)); }};
      }},
     {"ternary",
-     [](const Keys& keys) -> SharedCodec {
-       return std::make_shared<Levels>(1, 0, true, keys.contracts());
+     [](const Keys& keys) -> CodecRead {
+       return {std::make_shared<Levels>(1, 0, true, keys.contracts()),
+               [](std::size_t size) { return bucket_words(size, 0, level_bits(1)); }};
      }},
-    {"sign", [](const Keys&) -> SharedCodec { return std::make_shared<Signs>(true); }},
-    {"one_bit", [](const Keys&) -> SharedCodec { return std::make_shared<Signs>(false); }},
-    {with_reference, [](const Keys& keys) -> SharedCodec {
+    {"sign",
+     [](const Keys&) -> CodecRead {
+       return {std::make_shared<Signs>(true),
+               [](std::size_t size) { return bucket_words(size, 0, 1); }};
+     }},
+    {"one_bit",
+     [](const Keys&) -> CodecRead {
+       return {std::make_shared<Signs>(false),
+               [](std::size_t size) { return bucket_words(size, 0, 1) + 1; }};
+     }},
+    {with_reference, [](const Keys& keys) -> CodecRead {
        const double cell = keys.positive("cell", "side of a lattice cell");
        const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
-       return std::make_shared<Lattice>(
+       return {std::make_shared<Lattice>(
            cell, bits,
-           keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"));
+           keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"))};
      }}};
 
 /// `has_reference`: receivers have a vector near the one that is sent. `note` ends the help of `compression`.
 SharedCodec read_any_codec(const Section& section, std::string_view fallback,
                            std::string_view prefix, bool is_contractive, bool has_reference,
-                           std::string_view note = "") {
+                           std::string_view note = "", Tensors tensors = nullptr) {
   const Keys keys(section, prefix, is_contractive);
   std::vector<std::string> kinds;
   for (const Reader& reader : readers) {
@@ -354,7 +387,13 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
       keys.choice("compression", std::move(kinds), fallback, help + std::string(note));
   const auto found = std::ranges::find(readers, kind, &Reader::kind);
   ensure(found != std::end(readers), "a choice is one of its options");
-  return found->read(keys);
+  CodecRead read = found->read(keys);
+  if (tensors == nullptr || !read.words_of) return read.codec;
+  const bool is_whole = keys.choice("unit", {"model", "tensors"}, "model",
+                                    "what is compressed by itself: the whole model, or each of "
+                                    "its tensors") == "model";
+  if (is_whole || tensors->size() < 2) return read.codec;
+  return codec_of_tensors(std::move(read.codec), *tensors, std::move(read.words_of));
 }
 
 }  // namespace
@@ -369,8 +408,8 @@ SharedCodec read_codec(const Section& section, std::string_view fallback, std::s
 }
 
 SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
-                             std::string_view prefix, bool is_contractive) {
-  return read_any_codec(section, fallback, prefix, is_contractive, false);
+                             std::string_view prefix, bool is_contractive, Tensors tensors) {
+  return read_any_codec(section, fallback, prefix, is_contractive, false, "", tensors);
 }
 
 SharedCodec exact_codec() { return std::make_shared<None>(); }
@@ -401,8 +440,10 @@ Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream
   return result;
 }
 
-Compression read_compression(const Section& section, bool feeds_back, std::string_view note) {
-  Compression compression{.codec = read_any_codec(section, "none", "", false, false, note)};
+Compression read_compression(const Section& section, bool feeds_back, std::string_view note,
+                             Tensors tensors) {
+  Compression compression{.codec =
+                              read_any_codec(section, "none", "", false, false, note, tensors)};
   if (compression.is_exact()) return compression;
   compression.has_feedback =
       section.optional<bool>("error_feedback", feeds_back && !compression.codec->is_unbiased(),
