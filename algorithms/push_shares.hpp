@@ -79,9 +79,8 @@ class PushSchedule {
 
  private:
   SharedCodec codec_;
-  int peers_;  // 1, 2, 4, or 0: those of the topology
-  std::vector<NodeId>
-      distances_;  // from a node up to peers, modulo the nodes, that they cycle through
+  int peers_;                      // 1, 2, 4, or 0: those of the topology
+  std::vector<NodeId> distances_;  // of exponential peers from their node, modulo the nodes
   bool is_uniform_;
 };
 
