@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "tests/support/block_averaging.hpp"
@@ -41,6 +43,28 @@ TEST_CASE("BMUF with classical block momentum is SlowMo over local SGD") {
   const Recorder slow = run_blocks("kind = slowmo\nslow_learning_rate = 0.8\nslow_momentum = 0.6");
   CHECK(test::largest_difference(filtered, slow) < 1e-5);
   CHECK(test::largest_difference(filtered, run_blocks("kind = local_sgd")) > 1e-3);
+}
+
+TEST_CASE("the released block momentum takes the look-ahead for the model") {
+  // One node, f = 1/2 (x - 1)^2 from 0, blocks of two steps of rate 0.1, zeta = 0.8, eta = 0.5:
+  // G = (0.9^2 - 1) (w - 1), d <- eta d + zeta G, w <- w + (1 + eta) d.
+  double w = 0;
+  double d = 0;
+  for (int block = 0; block < 4; ++block) {
+    d = 0.5 * d + 0.8 * (0.81 - 1) * (w - 1);
+    w += 1.5 * d;
+  }
+  const auto end = [](const std::string& filter) {
+    return test::model(test::run(test::quadratic_scenario(
+                                     1, 8, "ring",
+                                     "kind = bmuf\nlearning_rate = 0.1\nperiod = 2\n"
+                                     "block_learning_rate = 0.8\nblock_momentum = 0.5\nfilter = " +
+                                         filter),
+                                 {"workload.centers=list", "workload.center_values=1"}),
+                       0, 0);
+  };
+  CHECK(end("released") == doctest::Approx(w).epsilon(1e-5));
+  CHECK(std::abs(end("nbm") - w) > 0.01);
 }
 
 TEST_CASE("block momentum does not move the fixed point of local SGD, and all nodes stand there") {
