@@ -83,6 +83,32 @@ TEST_CASE("the rank of a matrix is at most the number of its rows, and of its co
   CHECK(test::largest_difference(recorder, run(4, 5, narrow, "kind = allreduce")) < 1e-5);
 }
 
+TEST_CASE(
+    "alternating sides send one thin matrix a step, and get to the others' subspace in turn") {
+  // 64-32-10 at rank 2: P of 128 and 64 floats, then Q of 64 and 20, beside 42 of vectors; one allreduce a step.
+  const std::string alternating = "kind = powersgd\nsides = alternating\n";
+  for (const int exact : {0, 1}) {
+    const Recorder recorder = run(
+        4, 5, mlp,
+        alternating + "collective = recursive_doubling\nexact_steps = " + std::to_string(exact));
+    const std::int64_t floats = exact == 0 ? 3 * 192 + 2 * 84 : 2410 - 42 + 2 * 192 + 2 * 84;
+    for (const NodeTotals& node : recorder.nodes) {
+      CHECK(node.messages_sent == 5 * 2);
+      CHECK(node.bytes_sent == 2 * 4 * (floats + 5 * 42));
+    }
+    CHECK(test::nodes_agree(recorder));
+  }
+  // At full rank Q spans all there is (both matrices have fewer columns than rows), P only what the last gradient had: the first
+  // step loses nothing, the second does.
+  const std::string full = alternating + "rank = 32\n";
+  const auto lost = [&](int steps) {
+    return test::largest_difference(run(4, steps, mlp, full),
+                                    run(4, steps, mlp, "kind = allreduce"));
+  };
+  CHECK(lost(1) < 1e-6);
+  CHECK(lost(2) > 1e-4);
+}
+
 TEST_CASE("matrices that gain too little travel as vectors do") {
   // 64-32-10 at rank 2: 2048 numbers become 192, 10.7 times fewer, and 320 become 84, 3.8 times fewer.
   const auto bytes = [](const std::string& gain) {
@@ -112,9 +138,12 @@ TEST_CASE("models without matrices travel as they are") {
 }
 
 TEST_CASE("error feedback lets rank one learn the digits") {
-  const Recorder recorder = run(4, 300, mlp, "kind = powersgd\nrank = 1\nmomentum = 0.5");
-  const std::size_t last = recorder.evaluation.rows() - 1;
-  CHECK(recorder.evaluation.value("test_accuracy", last) > 0.9);
+  for (const std::string sides : {"both", "alternating"}) {
+    const Recorder recorder =
+        run(4, 300, mlp, "kind = powersgd\nrank = 1\nmomentum = 0.5\nsides = " + sides);
+    const std::size_t last = recorder.evaluation.rows() - 1;
+    CHECK(recorder.evaluation.value("test_accuracy", last) > 0.9);
+  }
 }
 
 TEST_CASE(
@@ -123,7 +152,8 @@ TEST_CASE(
   // has moved by 1e-4 (T g - mean e), and e stays bounded. So what a step loses on average falls like 1 / T.
   const std::string softmax = "kind = softmax\nbatch_size = 718";
   const std::vector<std::string> small{"algorithm.learning_rate=1e-4"};
-  for (const std::string residual : {"local", "mean"}) {
+  for (const std::string residual :
+       {"local", "mean", "local\nsides = alternating", "mean\nsides = alternating"}) {
     const auto lost = [&](int steps) {
       const Recorder exact = run(2, steps, softmax, "kind = allreduce\n", small);
       const Recorder coded =
