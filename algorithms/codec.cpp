@@ -4,29 +4,17 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <numbers>
 #include <optional>
 #include <utility>
 
+#include "algorithms/dense_codecs.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "algorithms/tensor_codec.hpp"
-#include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
-
-using namespace transforms;
-
-/// Bucket 0: the whole vector.
-std::uint32_t bucket_of(std::uint32_t bucket, std::size_t size) {
-  return bucket == 0 ? narrow(size) : bucket;
-}
-
-std::int64_t bytes_of(std::size_t fields, std::size_t bits) {
-  return static_cast<std::int64_t>((fields * bits + 7) / 8);
-}
 
 class None final : public Codec {
  public:
@@ -38,171 +26,6 @@ class None final : public Codec {
   }
   bool is_unbiased() const override { return true; }
   bool is_exact() const override { return true; }
-};
-
-class Half final : public Codec {
- public:
-  explicit Half(bool is_bfloat) : is_bfloat_(is_bfloat) {}
-  Code encode(const Vector& v, const Random&) const override {
-    return {transformed(ToHalf{is_bfloat_}, {v}), bytes_of(v.size(), 16)};
-  }
-  Vector decode(const Vector& words, std::size_t size, const Random&,
-                const Vector&) const override {
-    return transformed(FromHalf{is_bfloat_, narrow(size)}, {words});
-  }
-  bool is_unbiased() const override { return false; }
-
- private:
-  bool is_bfloat_;
-};
-
-/// How levels are written: in fields of one width, or by Elias's code, for which the bound of its mean length stands.
-enum class LevelCoding { fixed, elias };
-
-class Levels final : public Codec {
- public:
-  /// Bucket 0: the whole vector.
-  Levels(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm, bool is_contractive,
-         LevelCoding coding = LevelCoding::fixed)
-      : levels_(levels),
-        bucket_(bucket),
-        is_max_norm_(is_max_norm),
-        is_contractive_(is_contractive),
-        coding_(coding) {}
-  Code encode(const Vector& v, const Random& stream) const override {
-    const std::uint32_t bucket = bucket_of(bucket_, v.size());
-    return {transformed(ToLevels{levels_, bucket, is_max_norm_, stream}, {v}),
-            bytes(v.size(), bucket)};
-  }
-  Vector decode(const Vector& words, std::size_t size, const Random&,
-                const Vector&) const override {
-    const std::uint32_t bucket = bucket_of(bucket_, size);
-    const float factor = factor_of(std::min(bucket, narrow(size)));
-    return transformed(FromLevels{levels_, bucket, factor, narrow(size)}, {words});
-  }
-  bool is_unbiased() const override { return !is_contractive_; }
-
- private:
-  std::int64_t bytes(std::size_t size, std::uint32_t bucket) const {
-    const std::size_t buckets = (size + bucket - 1) / bucket;
-    if (coding_ == LevelCoding::fixed)
-      return bytes_of(buckets, 32) + bytes_of(size, level_bits(levels_));
-    const std::size_t whole = size / bucket;
-    const double bits =
-        static_cast<double>(whole) * elias_bits(bucket) +
-        (buckets > whole ? elias_bits(static_cast<double>(size - whole * bucket)) : 0);
-    return static_cast<std::int64_t>(std::ceil(bits / 8));
-  }
-  /// Of a bucket.
-  double elias_bits(double entries) const {
-    const double s = levels_;
-    const double fixed = entries * level_bits(levels_);
-    const double spread = s * (s + std::sqrt(entries));
-    if (spread > entries / 2) return 32 + fixed;
-    const double log2 = exact_log(2 * (s * s + entries) / spread) / std::numbers::ln2;
-    return 32 + std::min(fixed, spread * (3 + 1.5 * log2));
-  }
-  /// Of b entries with s levels at most min(b / s^2, sqrt(b) / s) times their squares are lost on average.
-  float factor_of(std::uint32_t entries) const {
-    if (!is_contractive_) return 1;
-    const double ratio = std::sqrt(static_cast<double>(entries)) / levels_;
-    return static_cast<float>(1 / (1 + std::min(ratio * ratio, ratio)));
-  }
-  std::uint32_t levels_, bucket_;
-  bool is_max_norm_, is_contractive_;
-  LevelCoding coding_;
-};
-
-class Float4 final : public Codec {
- public:
-  /// Bucket 0: the whole vector.
-  explicit Float4(std::uint32_t bucket) : bucket_(bucket) {}
-  Code encode(const Vector& v, const Random&) const override {
-    const std::uint32_t bucket = bucket_of(bucket_, v.size());
-    const std::size_t buckets = (v.size() + bucket - 1) / bucket;
-    return {transformed(ToFloat4{bucket}, {v}), bytes_of(buckets, 32) + bytes_of(v.size(), 4)};
-  }
-  Vector decode(const Vector& words, std::size_t size, const Random&,
-                const Vector&) const override {
-    return transformed(FromFloat4{bucket_of(bucket_, size), narrow(size)}, {words});
-  }
-  bool is_unbiased() const override { return false; }
-
- private:
-  std::uint32_t bucket_;
-};
-
-/// Codes of 1-bit SGD, with two values per column, one after the other.
-class ColumnSigns final : public Codec {
- public:
-  explicit ColumnSigns(std::vector<Columns> columns) : columns_(std::move(columns)) {}
-  Code encode(const Vector& v, const Random&) const override {
-    std::vector<Vector> words;
-    std::int64_t bytes = bytes_of(v.size(), 1);
-    std::size_t at = 0;
-    for (const auto& [count, size] : columns_) {
-      words.push_back(transformed(ToSigns{false, narrow(size)}, {v.slice(at, count * size)}));
-      bytes += bytes_of(2 * count, 32);
-      at += count * size;
-    }
-    return {concatenate(words), bytes};
-  }
-  Vector decode(const Vector& words, std::size_t, const Random&, const Vector&) const override {
-    std::vector<Vector> parts;
-    std::size_t at = 0;
-    for (const auto& [count, size] : columns_) {
-      const std::size_t length = 2 * count + (count * size + 31) / 32;
-      parts.push_back(transformed(FromSigns{false, narrow(size), narrow(count * size)},
-                                  {words.slice(at, length)}));
-      at += length;
-    }
-    return concatenate(parts);
-  }
-  bool is_unbiased() const override { return false; }
-
- private:
-  std::vector<Columns> columns_;
-};
-
-class Signs final : public Codec {
- public:
-  explicit Signs(bool is_symmetric) : is_symmetric_(is_symmetric) {}
-  Code encode(const Vector& v, const Random&) const override {
-    return {transformed(ToSigns{is_symmetric_, narrow(v.size())}, {v}),
-            (is_symmetric_ ? 4 : 8) + bytes_of(v.size(), 1)};
-  }
-  Vector decode(const Vector& words, std::size_t size, const Random&,
-                const Vector&) const override {
-    return transformed(FromSigns{is_symmetric_, narrow(size), narrow(size)}, {words});
-  }
-  bool is_unbiased() const override { return false; }
-  SharedCodec of_columns(const std::vector<Columns>& columns) const override {
-    return is_symmetric_ ? nullptr : std::make_shared<ColumnSigns>(columns);
-  }
-
- private:
-  bool is_symmetric_;
-};
-
-class Lattice final : public Codec {
- public:
-  Lattice(double cell, std::uint32_t bits, bool is_shifted)
-      : cell_(cell), bits_(bits), is_shifted_(is_shifted) {}
-  Code encode(const Vector& v, const Random& stream) const override {
-    return {transformed(ToColors{cell_, bits_, is_shifted_, stream}, {v}),
-            bytes_of(v.size(), bits_)};
-  }
-  Vector decode(const Vector& words, std::size_t, const Random& stream,
-                const Vector& reference) const override {
-    return transformed(FromColors{cell_, bits_, is_shifted_, stream}, {words, reference});
-  }
-  bool needs_reference() const override { return true; }
-  bool is_unbiased() const override { return is_shifted_; }
-
- private:
-  double cell_;
-  std::uint32_t bits_;
-  bool is_shifted_;
 };
 
 /// The keys of one codec, all with a prefix. `is_contractive` is the default of the key `contractive`.
@@ -277,12 +100,6 @@ struct CodecRead {
   std::function<std::size_t(std::size_t)> words_of{};
 };
 
-/// Floats of a code with one number per bucket and so many bits per entry.
-std::size_t bucket_words(std::size_t size, std::uint32_t bucket, std::size_t bits) {
-  const std::size_t entries = bucket_of(bucket, size);
-  return (size + entries - 1) / entries + packed_words(size, bits);
-}
-
 /// Reads the codec that is called `kind`.
 struct Reader {
   std::string_view kind;
@@ -293,12 +110,12 @@ constexpr std::string_view with_reference = "lattice";  // the others need none
 
 constexpr Reader readers[] = {
     {"none", [](const Keys&) -> CodecRead { return {std::make_shared<None>()}; }},
-    {"half", [](const Keys&) -> CodecRead { return {std::make_shared<Half>(false)}; }},
-    {"bfloat", [](const Keys&) -> CodecRead { return {std::make_shared<Half>(true)}; }},
+    {"half", [](const Keys&) -> CodecRead { return {half_codec(false)}; }},
+    {"bfloat", [](const Keys&) -> CodecRead { return {half_codec(true)}; }},
     {"float4",
      [](const Keys& keys) -> CodecRead {
        const std::uint32_t bucket = keys.bucket();
-       return {std::make_shared<Float4>(bucket),
+       return {float4_codec(bucket),
                [=](std::size_t size) { return bucket_words(size, bucket, 4); }};
      }},
     {"top_k",
@@ -345,28 +162,26 @@ constexpr Reader readers[] = {
                                        "what levels are relative to") == "max";
        const bool contracts = keys.contracts();
        const LevelCoding coding = keys.level_coding(is_max);
-       return {std::make_shared<Levels>(levels, bucket, is_max, contracts, coding),
+       return {levels_codec(levels, bucket, is_max, contracts, coding),
                [=](std::size_t size) { return bucket_words(size, bucket, level_bits(levels)); }};
      }},
     {"ternary",
      [](const Keys& keys) -> CodecRead {
-       return {std::make_shared<Levels>(1, 0, true, keys.contracts()),
+       return {levels_codec(1, 0, true, keys.contracts()),
                [](std::size_t size) { return bucket_words(size, 0, level_bits(1)); }};
      }},
     {"sign",
      [](const Keys&) -> CodecRead {
-       return {std::make_shared<Signs>(true),
-               [](std::size_t size) { return bucket_words(size, 0, 1); }};
+       return {signs_codec(true), [](std::size_t size) { return bucket_words(size, 0, 1); }};
      }},
     {"one_bit",
      [](const Keys&) -> CodecRead {
-       return {std::make_shared<Signs>(false),
-               [](std::size_t size) { return bucket_words(size, 0, 1) + 1; }};
+       return {signs_codec(false), [](std::size_t size) { return bucket_words(size, 0, 1) + 1; }};
      }},
     {with_reference, [](const Keys& keys) -> CodecRead {
        const double cell = keys.positive("cell", "side of a lattice cell");
        const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
-       return {std::make_shared<Lattice>(
+       return {lattice_codec_of_cell(
            cell, bits,
            keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"))};
      }}};
@@ -416,7 +231,7 @@ SharedCodec exact_codec() { return std::make_shared<None>(); }
 
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted) {
   const double cell = 2 * range / ((std::uint32_t{1} << bits) - 1);
-  return std::make_shared<Lattice>(cell, bits, is_shifted);
+  return lattice_codec_of_cell(cell, bits, is_shifted);
 }
 
 Random code_stream(const Node& node, NodeId sender, Step k, std::string_view purpose) {
