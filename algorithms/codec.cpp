@@ -85,9 +85,9 @@ class Keys {
                      std::string_view fallback, std::string_view help) const {
     return section_.choice(name(key), std::move(options), fallback, help);
   }
+  std::string name(std::string_view key) const { return prefix_ + std::string(key); }
 
  private:
-  std::string name(std::string_view key) const { return prefix_ + std::string(key); }
   const Section& section_;
   std::string prefix_;
   bool is_contractive_;
@@ -207,7 +207,11 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
   const bool is_whole = keys.choice("unit", {"model", "tensors"}, "model",
                                     "what is compressed by itself: the whole model, or each of "
                                     "its tensors") == "model";
-  if (is_whole || tensors->size() < 2) return read.codec;
+  if (is_whole) return read.codec;
+  if (tensors->size() < 2) {
+    section.warn(keys.name("unit"), "= tensors changes nothing: the workload has one tensor");
+    return read.codec;
+  }
   return codec_of_tensors(std::move(read.codec), *tensors, std::move(read.words_of));
 }
 

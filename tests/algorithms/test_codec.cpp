@@ -366,6 +366,13 @@ TEST_CASE("codecs that treat every entry alike have no unit") {
   const std::vector<std::size_t> tensors{2, 3};
   CHECK_THROWS_AS(codec_by_tensors({{"compression", "half"}}, tensors), ScenarioError);
   CHECK_THROWS_AS(codec_of({{"compression", "sign"}, {"unit", "tensors"}}), ScenarioError);
+
+  const std::vector<std::size_t> one{5};
+  const Section section = section_of_keys({{"compression", "sign"}, {"unit", "tensors"}});
+  read_plain_codec(section, "none", "", false, &one);
+  CHECK(section.warnings() ==
+        std::vector<std::string>{"test.ini:9: algorithm.unit = tensors changes nothing: the "
+                                 "workload has one tensor"});
 }
 
 TEST_CASE("a lattice code out of range reads as a plausible wrong vector, and a checksum tells") {
