@@ -167,8 +167,8 @@ Program swarm(const Section& section, const Context& context) {
   settings.is_geometric =
       section.choice("phase", {"fixed", "geometric"}, "fixed",
                      "exactly H steps, or a random number with mean H") == "geometric";
-  settings.alone_steps =
-      read_at_least(section, "alone_steps", 0, 0, "steps of each node before its first phase, without exchanges");
+  settings.alone_steps = read_at_least(
+      section, "alone_steps", 0, 0, "steps of each node before its first phase, without exchanges");
   warn_beyond_run(section, "alone_steps", settings.alone_steps, context, "nodes never average");
   if (!is_blocking) settings.patience = read_patience(section);
   settings.codec = read_codec(section);
