@@ -87,7 +87,7 @@ void warn_of_halves(const Section& section, NodeId nodes) {
 
 Program allreduce(const Section& section, const Context& context) {
   Settings settings{};
-  settings.compression = read_mean_compression(section);
+  settings.compression = read_mean_compression(section, true, &context.workload.tensors);
   const bool is_compressed = !settings.compression.is_exact();
   if (is_compressed) warn_of_halves(section, context.nodes);
   if (!is_compressed) {

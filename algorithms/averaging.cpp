@@ -1,5 +1,7 @@
 #include "algorithms/averaging.hpp"
 
+#include <bit>
+
 #include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
@@ -57,6 +59,19 @@ Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag ta
   if (!own) co_return;
   const Vector mean = co_await average(node, members, tag, own, kind);
   optimizer.set_moments(mean);
+}
+
+Task<Vector> broadcast(Node& node, Tag tag, Vector x) {
+  // Node i gets the model from i without its highest bit.
+  NodeId bit = 1;
+  if (node.id() != 0) {
+    bit = static_cast<NodeId>(std::bit_floor(static_cast<std::uint32_t>(node.id())));
+    const Message m = co_await node.receive(node.id() - bit, tag);
+    x = m.values;
+    bit *= 2;
+  }
+  for (; node.id() + bit < node.nodes(); bit *= 2) node.send(node.id() + bit, tag, x);
+  co_return x;
 }
 
 Task<double> sum_of_numbers(Node& node, Tag tag, double number) {

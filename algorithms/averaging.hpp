@@ -46,6 +46,9 @@ MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSetti
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
                              MomentumPolicy policy, Optimizer& optimizer, CollectiveKind kind);
 
+/// The `x` of node 0, sent to all down a binomial tree.
+Task<Vector> broadcast(Node& node, Tag tag, Vector x);
+
 /// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each
 /// parent adding its children in order, and back. One sum with one `tag` at a time.
 Task<double> sum_of_numbers(Node& node, Tag tag, double number);

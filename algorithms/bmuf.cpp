@@ -7,11 +7,15 @@
 //   W <- W + D
 //   W_g <- W                         classical block momentum (cbm)
 //   W_g <- W + block_momentum * D    Nesterov block momentum (nbm)
+//   W_g <- W <- W + block_momentum * D    what fairseq's `use_nbm` does (released): it leaves out that W_g was ahead of W
 //
 // Chen, Huo, "Scalable Training of Deep Learning Machines by Incremental Block Training with Intra-block Parallel
 // Optimization and Blockwise Model-Update Filtering", ICASSP 2016. Their momentum, the default, is 1 - 1/n. Momentum
 // of the local steps stays on its node by default, as in fairseq. nbm is DiLoCo with plain SGD inside, cbm is SlowMo
-// over local SGD. fairseq's `use_nbm` is another recursion: it leaves out that W_g was ahead of W.
+// over local SGD.
+//
+// With `alone_steps` nodes first take so many steps on their own; then all go on with node 0's model, without local momentum,
+// and blocks begin (fairseq's warm-up of 500 steps).
 
 #include "algorithms/block_mean.hpp"
 #include "algorithms/exchange.hpp"
@@ -24,9 +28,10 @@ namespace {
 
 struct Settings {
   Step period;
+  Step alone_steps;
   double block_learning_rate;
   double block_momentum;
-  bool is_nesterov;
+  enum class Filter { nbm, cbm, released } filter;
   MomentumPolicy momentum_policy;
   BlockMean::Settings mean;
   OptimizerSettings optimizer;
@@ -43,13 +48,20 @@ Task<> run(Node& node, const Settings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
-    if ((k + 1) % settings.period == 0) {
+    const Step block_steps = k + 1 - settings.alone_steps;
+    if (block_steps == 0) {
+      x = co_await broadcast(node, tag_of(Channel::collective, k), x);
+      start = global = x;
+      optimizer.forget();
+    } else if (block_steps > 0 && block_steps % settings.period == 0) {
       x = co_await mean.of_models(tag_of(Channel::collective, k), x, start, k);
       direction.scale(settings.block_momentum);
       direction.add_scaled(settings.block_learning_rate, difference(x, start));
       global.add(direction);
       start = global;
-      if (settings.is_nesterov) start.add_scaled(settings.block_momentum, direction);
+      if (settings.filter != Settings::Filter::cbm)
+        start.add_scaled(settings.block_momentum, direction);
+      if (settings.filter == Settings::Filter::released) global = start;
       x = start;
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
                                      settings.momentum_policy, optimizer, settings.mean.collective);
@@ -63,14 +75,21 @@ Task<> run(Node& node, const Settings& settings) {
 Program bmuf(const Section& section, const Context& context) {
   Settings settings;
   settings.period = read_period(section, context, 50);
+  settings.alone_steps = read_at_least(
+      section, "alone_steps", 0, 0,
+      "steps of each node before all go on with the model of node 0, and the first block begins");
+  warn_beyond_run(section, "alone_steps", settings.alone_steps, context, "nodes never average");
   settings.block_learning_rate =
       read_positive(section, "block_learning_rate", 1.0, "factor before a block's progress");
   settings.block_momentum =
       read_share(section, "block_momentum", 1 - 1.0 / context.nodes,
                  "share of the last block's step that is kept; 1 - 1 / run.nodes if not given");
-  settings.is_nesterov =
-      section.choice("filter", {"nbm", "cbm"}, "nbm",
-                     "block momentum: Nesterov (nbm) or classical (cbm)") == "nbm";
+  const std::string filter = section.choice(
+      "filter", {"nbm", "cbm", "released"}, "nbm",
+      "block momentum: Nesterov (nbm), classical (cbm), or Nesterov as in fairseq (released)");
+  settings.filter = filter == "nbm"   ? Settings::Filter::nbm
+                    : filter == "cbm" ? Settings::Filter::cbm
+                                      : Settings::Filter::released;
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);

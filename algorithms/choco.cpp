@@ -106,7 +106,7 @@ Program choco(const Section& section, const Context& context) {
       section.choice("first_estimate", {"zero", "model"}, "zero",
                      "where estimates begin: at zero, as in the papers, or at the model all nodes "
                      "start from") == "model";
-  settings.codec = read_plain_codec(section, "none", "", true);
+  settings.codec = read_plain_codec(section, "none", "", true, &context.workload.tensors);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "choco", context.topology);

@@ -19,13 +19,22 @@
 //   one_bit       8 + d / 8                        the mean of either side; in one_bit.cpp 8 bytes for every column
 //   lattice       d b / 8                          colors of a cubic lattice of side `cell`, read beside a reference
 //
+// `coding = elias` charges levels what QSGD's Theorem 3.2 bounds the mean length of Elias's code of them by: per bucket of b
+// entries with s levels, if S = s (s + sqrt(b)) is at most b / 2 and where it is less,
+//
+//   32 + S (3 + 1.5 log2(2 (s^2 + b) / S)) bits
+//
+// Codes of normal numbers take about half of that. What is read is the same.
+//
 // Unbiased: none, random_k with `unbiased`, levels, ternary, lattice with a shift. The others lose something for good
 // unless error feedback returns it. Levels of b entries lose up to w = min(b / levels^2, sqrt(b) / levels) times the
 // squares of these; `contractive` divides what is read by 1 + w, which then is nearer to what was sent than nothing
 // is, as algorithms that track each other by codes need (Alistarh et al., "QSGD", NeurIPS 2017, Lemma 3.1; Koloskova
 // et al., 2019). A lattice code is right only where the two sides' vectors differ by less than cell (2^bits - 1) / 2
-// in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp,
-// algorithms/sparse_codecs.hpp.
+// in every entry, and silently wrong elsewhere. Formulas and sources: sim/node/transform.hpp, algorithms/sparse_codecs.hpp.
+//
+// A code is of a whole model or, with `unit = tensors`, of each of its tensors by itself, as frameworks and most released code
+// have it: with a norm, magnitudes or a share `keep` of its own (algorithms/tensor_codec.hpp).
 #pragma once
 
 #include <cstddef>
@@ -67,14 +76,19 @@ class Codec {
 
 using SharedCodec = std::shared_ptr<const Codec>;
 
+/// The sizes of a workload's tensors, in order; null where vectors are not always whole models.
+using Tensors = const std::vector<std::size_t>*;
+
 /// Reads the key `compression` and those of the codec it names; all are called `prefix` + key. `is_contractive` is the
 /// default of the key `contractive`.
 SharedCodec read_codec(const Section& section, std::string_view fallback = "none",
                        std::string_view prefix = "", bool is_contractive = false);
 
-/// The same, for receivers without a vector near the one that is sent: without codecs that need a reference.
+/// The same, for receivers without a vector near the one that is sent: without codecs that need a reference. With `tensors`,
+/// also the key `unit`, whether each of them is compressed by itself.
 SharedCodec read_plain_codec(const Section& section, std::string_view fallback = "none",
-                             std::string_view prefix = "", bool is_contractive = false);
+                             std::string_view prefix = "", bool is_contractive = false,
+                             Tensors tensors = nullptr);
 
 /// The codec that sends vectors as they are.
 SharedCodec exact_codec();
@@ -121,9 +135,10 @@ struct Compression {
 };
 
 /// Reads `compression` and the keys of a codec without reference; then, if that loses something, `error_feedback`: by default
-/// what loses something for good has it, if it `feeds_back`. `note` ends the help of `compression`.
+/// what loses something for good has it, if it `feeds_back`. `note` ends the help of `compression`; `tensors` are
+/// as for read_plain_codec().
 Compression read_compression(const Section& section, bool feeds_back = true,
-                             std::string_view note = "");
+                             std::string_view note = "", Tensors tensors = nullptr);
 
 /// Encodes one such vector after the other.
 class Compressor {

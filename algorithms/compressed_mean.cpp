@@ -14,9 +14,9 @@ Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag,
   co_return mean(decoded);
 }
 
-Compression read_mean_compression(const Section& section, bool feeds_back) {
-  return read_compression(section, feeds_back,
-                          "; codes do not add: each node's goes to all others");
+Compression read_mean_compression(const Section& section, bool feeds_back, Tensors tensors) {
+  return read_compression(section, feeds_back, "; codes do not add: each node's goes to all others",
+                          tensors);
 }
 
 }  // namespace starling::algorithms

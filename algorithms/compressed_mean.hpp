@@ -14,6 +14,7 @@ Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag,
                            Code own, std::size_t size, Step k);
 
 /// read_compression() for such means: the help says where codes go.
-Compression read_mean_compression(const Section& section, bool feeds_back = true);
+Compression read_mean_compression(const Section& section, bool feeds_back = true,
+                                  Tensors tensors = nullptr);
 
 }  // namespace starling::algorithms

@@ -8,7 +8,7 @@
 //
 // All replicas of x stay equal, and x - mean_i e_i - e is x_0 - sum learning_rate * mean_i g_i: nothing is
 // lost, only late. The learning rate is inside what is fed back, momentum and weight decay come before it and
-// are each node's own. A code covers the whole model, not a layer.
+// are each node's own. A code covers the whole model, not a layer, unless `unit` says so.
 //
 // Stich, Cordonnier, Jaggi, "Sparsified SGD with Memory", NeurIPS 2018 (uplink, top-k); Tang, Lian, Yu, Zhang, Liu,
 // "DoubleSqueeze", ICML 2019 (both, any codec); Zou, thesis, University of Waterloo, 2022
@@ -192,8 +192,11 @@ Program compressed_parameter_server(const Section& section, const Context& conte
   settings.sends_union = direction == "uplink";
   settings.uplink = exact_codec();
   settings.downlink = exact_codec();
-  if (direction != "downlink") settings.uplink = read_plain_codec(section, "top_k");
-  if (direction != "uplink") settings.downlink = read_plain_codec(section, "top_k", "downlink_");
+  const Tensors tensors = &context.workload.tensors;
+  if (direction != "downlink")
+    settings.uplink = read_plain_codec(section, "top_k", "", false, tensors);
+  if (direction != "uplink")
+    settings.downlink = read_plain_codec(section, "top_k", "downlink_", false, tensors);
   settings.gap_period = read_at_least(section, "gap_period", 0, 0,
                                       "steps between two records of compression_gap; 0: never");
   warn_beyond_run(section, "gap_period", settings.gap_period, context,

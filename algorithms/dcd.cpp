@@ -42,7 +42,7 @@ Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
 }  // namespace
 
 Program dcd(const Section& section, const Context& context) {
-  const SharedCodec codec = read_plain_codec(section);
+  const SharedCodec codec = read_plain_codec(section, "none", "", false, &context.workload.tensors);
   const OptimizerSettings optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "dcd", context.topology);
   section.finish();

@@ -46,7 +46,7 @@ Task<> run(Node& node, const Settings& settings) {
 
 Program deep_squeeze(const Section& section, const Context& context) {
   Settings settings;
-  settings.codec = read_plain_codec(section, "none", "", true);
+  settings.codec = read_plain_codec(section, "none", "", true, &context.workload.tensors);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "deep_squeeze", context.topology);

@@ -12,8 +12,12 @@
 // model of a node is x - e_i, so that their mean is x - mean_i e_i. The shared x lags behind that by what has not
 // travelled yet. The last period of a run may be shorter: its steps travel after the last one.
 //
+// lambda = 1 with `residual_period` H is SAEF: after every H-th exchange, and when y_i is set, all e_i become their mean, for which
+// a whole model travels.
+//
 // Xu and Huang, "Detached Error Feedback for Distributed SGD with Random Sparsification", ICML 2022; defaults are those of
-// their code, momentum 0.9 included.
+// their code, momentum 0.9 included. Xu, Huo, Huang, "Step-Ahead Error Feedback for Distributed Training with Compressed
+// Gradient", AAAI 2021 (SAEF).
 
 #include <algorithm>
 
@@ -32,9 +36,15 @@ struct Settings {
   std::size_t blocks;
   std::vector<std::size_t> tensors;  // empty: the model is one
   Step period;
+  Step residual_period;  // in exchanges; 0: none
   bool is_averaged;
   CollectiveKind collective;
   OptimizerSettings optimizer;
+
+  /// Whether residuals are averaged after step k.
+  bool averages_residuals(Step k) const {
+    return residual_period > 0 && (k + 1) % period == 0 && (k + 1) / period % residual_period == 0;
+  }
 };
 
 /// Part [begin, end) of a model.
@@ -109,6 +119,8 @@ Task<> run(Node& node, const Settings& settings) {
       y = x;
       y.add_scaled(-settings.lambda, p);
     }
+    if (settings.averages_residuals(k))
+      p = co_await average(node, everybody, tag_of(Channel::tracker, k), p, settings.collective);
     Vector model = x;
     if (settings.is_averaged) model.add_scaled(-1, p);
     node.end_step(k, model);
@@ -125,6 +137,9 @@ Program def(const Section& section, const Context& context) {
       section, "blocks", 64, 1, "blocks of a tensor, of which one travels per exchange"));
   settings.tensors = read_selection(section, context.workload.tensors);
   settings.period = read_period(section, context, 1);
+  settings.residual_period =
+      read_at_least(section, "residual_period", 0, 0,
+                    "exchanges between two averages of the residuals of all nodes; 0: none");
   settings.is_averaged =
       section.choice("evaluate", {"shared", "averaged"}, "shared",
                      "model that is evaluated: x, or x less the mean residual (DEF-A)") ==

@@ -24,6 +24,7 @@
 #include <bit>
 #include <numeric>
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -55,15 +56,7 @@ Task<Vector> synchronized(Node& node, const Settings& settings, Step t, Vector x
     x.scale(1.0 / node.nodes());
     co_return x;
   }
-  // Binomial tree: node i gets the model from i without its highest bit.
-  NodeId bit = 1;
-  if (node.id() != 0) {
-    bit = static_cast<NodeId>(std::bit_floor(static_cast<std::uint32_t>(node.id())));
-    const Message m = co_await node.receive(node.id() - bit, tag);
-    x = m.values;
-    bit *= 2;
-  }
-  for (; node.id() + bit < node.nodes(); bit *= 2) node.send(node.id() + bit, tag, x);
+  x = co_await broadcast(node, tag, x);
   co_return x;
 }
 

@@ -69,12 +69,22 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
                         "longest gradient, in the Euclidean norm; longer ones are cut; 0: any");
   section.expect(s.clip_norm == 0 || s.clip_norm >= least_float, "clip_norm",
                  "must be 0 or at least {}, got {}", least_float, s.clip_norm);
-  s.schedule = section.choice("schedule", {"constant", "step", "cosine"}, "constant",
-                              "how the learning rate changes with the node's step");
+  s.schedule = section.choice("schedule", {"constant", "step", "cosine", "inverse", "inverse_root"},
+                              "constant", "how the learning rate changes with the node's step");
   s.warmup_steps =
       read_at_least(section, "warmup_steps", 0, 0, "steps of linear rise to learning_rate");
   warn_beyond_run(section, "warmup_steps", s.warmup_steps, context,
                   "the learning rate does not get to learning_rate");
+  s.warmup_from = read_share(section, "warmup_from", 0,
+                             "share of learning_rate that it rises from in the warm-up");
+  section.expect(s.warmup_from == 0 || s.warmup_steps > 0, "warmup_from", "needs warmup_steps > 0");
+  if (s.schedule == "inverse" || s.schedule == "inverse_root") {
+    s.decay_offset = section.required<double>("decay_offset",
+                                              "so many steps after the warm-up the learning rate "
+                                              "is half, or for inverse_root 1 / sqrt(2)");
+    section.expect(s.decay_offset > 0 && std::isfinite(s.decay_offset), "decay_offset",
+                   "must be positive, got {}", s.decay_offset);
+  }
   if (s.schedule == "step") {
     s.decay_steps = section.numbers(
         "decay_steps", {},
@@ -107,12 +117,19 @@ void expect_moments(const Section& section, const OptimizerSettings& optimizer, 
 
 double OptimizerSettings::rate(Step k) const {
   if (k < warmup_steps) {
-    return learning_rate * static_cast<double>(k + 1) / static_cast<double>(warmup_steps);
+    const double risen =
+        learning_rate * static_cast<double>(k + 1) / static_cast<double>(warmup_steps);
+    return warmup_from * learning_rate + (1 - warmup_from) * risen;
   }
   if (schedule == "cosine") {
     const double span = static_cast<double>(std::max<Step>(1, steps - warmup_steps));
     const double done = std::min(1.0, static_cast<double>(k - warmup_steps) / span);
     return learning_rate * 0.5 * (1 + exact_cos_turns(0.5 * done));
+  }
+  if (decay_offset > 0) {
+    const double since = static_cast<double>(k - std::max<Step>(0, warmup_steps - 1));
+    const double share = decay_offset / (decay_offset + since);
+    return learning_rate * (schedule == "inverse" ? share : std::sqrt(share));
   }
   double rate = learning_rate;
   if (decay_factor == 1) return rate;

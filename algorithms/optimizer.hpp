@@ -19,6 +19,15 @@
 // Velocity and moments hold no learning rate, so a schedule changes the pace at once (Goyal et al.,
 // 2017, section 3). Duchi, Hazan, Singer, JMLR 2011 (Adagrad); Kingma, Ba, ICLR 2015, Algorithm 1
 // (Adam); Loshchilov, Hutter, ICLR 2019, Algorithm 2 (AdamW).
+//
+// With t the steps since the first one at the whole learning_rate, and a = `decay_offset`, the rate is
+//
+//   inverse        learning_rate * a / (a + t)           proofs about SGD and its compressed and local relatives
+//   inverse_root   learning_rate * sqrt(a / (a + t))     with a = warmup_steps that of the Transformer
+//
+// Stich, Cordonnier, Jaggi, "Sparsified SGD with Memory", NeurIPS 2018, section 4 (inverse); Vaswani et al., "Attention Is All
+// You Need", NIPS 2017, eq. 3 (inverse_root). The rate begins at learning_rate * `warmup_from` and rises by equal amounts; Goyal
+// et al. rise from the rate of one node.
 #pragma once
 
 #include <string>
@@ -42,11 +51,13 @@ struct OptimizerSettings {
   double epsilon = 1e-8;  // adagrad, too
   double weight_decay = 0;
   double clip_norm = 0;  // 0: as they come
-  std::string schedule;  // constant, step, cosine
+  std::string schedule;  // constant, step, cosine, inverse, inverse_root
   std::vector<double> decay_steps;
   double decay_factor = 0.1;
+  double decay_offset = 0;
   Step warmup_steps = 0;
-  Step steps = 0;  // of the whole run, for cosine
+  double warmup_from = 0;  // share of the learning rate
+  Step steps = 0;          // of the whole run, for cosine
 
   /// Learning rate of step k.
   double rate(Step k) const;

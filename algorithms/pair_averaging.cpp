@@ -85,7 +85,8 @@ Task<> PairAveraging::exchange(NodeId peer) {
   for (std::int64_t i = 0; i < pieces && node_.now() >= pair.left_alone_until; ++i) {
     partner_ = peer;
     ++pair.sent;
-    open_.push_back(offer(peer, Kind::request, {node_.id(), peer, pair.sent}));
+    const Name name{node_.id(), peer, pair.sent};
+    open_.push_back(rules_.published ? ask(name) : offer(peer, Kind::request, name));
     deadline_ = patience_ends(node_, rules_.patience);
     if (deadline_) tell(node_.id(), Kind::deadline_set);
     while (partner_ != nobody) co_await changed_.wait();
@@ -155,17 +156,25 @@ void PairAveraging::handle(const Message& message) {
   } else if (number > pair.seen) {  // else it came twice
     pair.seen = number;
     forget(peer, seen);
-    const Name name{peer, node_.id(), number};
-    const Vector theirs = read(message.values, name);
-    const auto crossed = find_crossed(name, seen);
-    if (crossed != open_.end()) {
-      complete(crossed, theirs);
-    } else {
-      average(offer(peer, Kind::reply, name), theirs);
-    }
+    answer({peer, node_.id(), number}, seen, message.values);
   }
   const bool is_finished = !unfinished_.contains(node_.id());
   if (is_finished) deadline_ = patience_ends(node_, rules_.patience);
+}
+
+/// A request with `words`, whose sender has seen this node's requests up to number `seen`.
+void PairAveraging::answer(const Name& name, std::int64_t seen, const Vector& words) {
+  if (rules_.published) {
+    offer(name.initiator, Kind::reply, name);
+    return;
+  }
+  const Vector theirs = read(words, name);
+  const auto crossed = find_crossed(name, seen);
+  if (crossed != open_.end()) {
+    complete(crossed, theirs);
+  } else {
+    average(offer(name.initiator, Kind::reply, name), theirs);
+  }
 }
 
 std::size_t PairAveraging::piece_of(const Name& name) const {
@@ -176,9 +185,15 @@ Random PairAveraging::stream_of(const Name& name) const {
   return code_stream(node_, name.initiator, name.number * node_.nodes() + name.partner);
 }
 
+PairAveraging::Offer PairAveraging::ask(const Name& name) {
+  tell(name.partner, Kind::request);
+  const Vector part = Cut(node_, x_).part(piece_of(name));
+  return {name, part, part};
+}
+
 PairAveraging::Offer PairAveraging::offer(NodeId peer, Kind kind, const Name& name) {
   const std::size_t piece = piece_of(name);
-  const Vector part = Cut(node_, x_).part(piece);
+  const Vector part = Cut(node_, rules_.published ? *rules_.published : x_).part(piece);
   const double number = pack(peer, kind);
   if (rules_.codec->is_exact()) {
     rules_.is_on_host ? node_.send_from_host(peer, tag, part, number)

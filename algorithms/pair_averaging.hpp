@@ -15,6 +15,9 @@
 //   difference   x <- x + (Q(b) - Q(a)) / 2             keeps x_i + x_j whatever Q loses (Moniqua)
 //   mean         x <- x - a + (Q(a) + Q(b)) / 2         both have the same average (SwarmSGD)
 //
+// One-sided, a request says nothing of x, the answer is what its node has published, and only who asked averages; the sum is not
+// kept (PopSGD).
+//
 // A lattice code is read beside the own x; or, if the node has an older vector that is nearer to
 // the other's older vector than models are to each other, that one is sent as a second code and
 // read beside the own older one, and x beside what was read.
@@ -64,6 +67,8 @@ struct PairRules {
   Average average = Average::difference;
   /// The older vector that codecs with a reference send, too; outlives the exchanges. Null: none.
   const Vector* base = nullptr;
+  /// One-sided: what answers are of; outlives the exchanges. Null: x, on both sides.
+  const Vector* published = nullptr;
   /// x is kept in host memory, so that exchanges stage nothing (whoever computes does).
   bool is_on_host = false;
 };
@@ -114,9 +119,12 @@ class PairAveraging {
   Task<> serve();
   void end_of(NodeId peer);
   void handle(const Message& message);
+  void answer(const Name& name, std::int64_t seen, const Vector& words);
   std::size_t piece_of(const Name& name) const;
   Random stream_of(const Name& name) const;
-  /// Sends the piece of x to `peer`.
+  /// Asks for what is published, of one piece.
+  Offer ask(const Name& name);
+  /// Sends the piece of x, or of what is published, to `peer`.
   Offer offer(NodeId peer, Kind kind, const Name& name);
   /// Q of the piece of the sender.
   Vector read(const Vector& words, const Name& name) const;

@@ -120,16 +120,30 @@ int powers_below(NodeId nodes) {
   return static_cast<int>(std::bit_width(static_cast<std::uint32_t>(nodes - 1)));
 }
 
+/// The first so many powers of two, with `both_ways` each followed by the same way back; the same node only once.
+std::vector<NodeId> exponential_distances(NodeId nodes, int powers, bool both_ways) {
+  std::vector<NodeId> distances;
+  for (int power = 0; power < powers; ++power) {
+    const NodeId distance = NodeId{1} << power;
+    distances.push_back(distance);
+    const NodeId back = nodes - distance;
+    if (both_ways && std::ranges::find(distances, back) == distances.end())
+      distances.push_back(back);
+  }
+  return distances;
+}
+
 }  // namespace
 
 PushSchedule::PushSchedule(const Section& section, const Context& context) {
-  const std::string schedule =
-      section.choice("peers", {"one_peer", "two_peer", "four_peer", "topology"}, "one_peer",
-                     "whom a node sends to: one, two or four exponential peers, or all neighbors");
-  peers_ = schedule == "one_peer"    ? 1
+  const std::string schedule = section.choice(
+      "peers", {"one_peer", "two_peer", "four_peer", "both_ways", "topology"}, "one_peer",
+      "whom a node sends to: one, two or four exponential peers, one on either side "
+      "in turn, or all neighbors");
+  peers_ = schedule == "topology"    ? 0
            : schedule == "two_peer"  ? 2
            : schedule == "four_peer" ? 4
-                                     : 0;
+                                     : 1;
   if (peers_ == 0) section.note_other("topology");
   const int powers = powers_below(context.nodes);
   const auto distances = section.optional<std::int64_t>(
@@ -138,7 +152,9 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
   section.expect(distances >= 0 && distances <= powers, "distances",
                  "must be from 0 to {} with {} nodes, got {}", powers, context.nodes, distances);
   section.expect(distances == 0 || peers_ > 0, "distances", "needs exponential peers");
-  distances_ = distances == 0 ? powers : static_cast<int>(distances);
+  distances_ =
+      exponential_distances(context.nodes, distances == 0 ? powers : static_cast<int>(distances),
+                            schedule == "both_ways");
   is_uniform_ =
       section.choice("weights", {"uniform", "topology"}, "uniform",
                      "shares: 1 / (receivers + 1) each, or the topology's mixing weights") ==
@@ -170,7 +186,7 @@ Shares PushSchedule::at(const Node& node, Step k) const {
   } else {
     const NodeId n = node.nodes();
     for (int p = 0; p < peers_; ++p) {
-      const NodeId distance = NodeId{1} << ((k + p) % distances_);
+      const NodeId distance = distances_[static_cast<std::size_t>(k + p) % distances_.size()];
       shares.out.push_back({(node.id() + distance) % n, 1.0 / (peers_ + 1)});
       shares.kept -= shares.out.back().weight;
       shares.in.push_back((node.id() + n - distance) % n);

@@ -6,9 +6,11 @@
 //   one_peer   at step k, i sends half to i + 2^(k mod L), with L powers of two below n
 //   two_peer   at step k, i sends thirds to the peers of steps k and k + 1
 //   four_peer  at step k, i sends fifths to the peers of steps k to k + 3
+//   both_ways  i sends half to i + 1, i - 1, i + 2, i - 2, i + 4, .. in turn, each node once per round
 //   topology   i sends to its out-neighbors in the scenario's topology
 //
-// The authors' code moves on by as many peers as it sends to: 1, 2, then 4, 8 away, where here 2, 4 come between.
+// With two or four peers the authors' code moves on by as many as it sends to: 1, 2, then 4, 8 away, where here 2, 4 come
+// between. Its class DynamicDirectedExponentialGraph is both_ways.
 // With `distances` below L the schedule is that much shorter, and nodes further apart never meet at one step; a peer whose
 // turn comes twice at a step gets two shares.
 //
@@ -77,8 +79,8 @@ class PushSchedule {
 
  private:
   SharedCodec codec_;
-  int peers_;      // 1, 2, 4, or 0: those of the topology
-  int distances_;  // powers of two that they cycle through
+  int peers_;                      // 1, 2, 4, or 0: those of the topology
+  std::vector<NodeId> distances_;  // of exponential peers from their node, modulo the nodes
   bool is_uniform_;
 };
 

@@ -6,14 +6,17 @@
 //
 // Assran, Loizou, Ballas, Rabbat, "Stochastic Gradient Push for Distributed Deep Learning", ICML
 // 2019, Algorithm 1. The gradient is taken at z but applied to x. Schedules and shares are in
-// push_shares.hpp (key `peers`); the class that the released code uses by default alternates
-// distances +2^j and -2^j instead. Momentum stays local and weight decay acts at z. What is
+// push_shares.hpp (key `peers`). Momentum stays local and weight decay acts at z. What is
 // evaluated is sum x / sum w; the weight w is recorded as `push_sum_weight`.
+//
+// With `local_steps` H > 1 only every H-th step ends with an exchange, which counts as one of the schedule. The "swarm" of the
+// WAGMA-SGD paper's code is local_steps = 2, peers = two_peer.
 
 #include "algorithms/sgp.hpp"
 
 #include <utility>
 
+#include "algorithms/averaging.hpp"
 #include "algorithms/base_steps.hpp"
 #include "algorithms/registry.hpp"
 
@@ -29,8 +32,10 @@ Task<> SgpSteps::take(Step first, Step last) {
     const Gradient g = co_await node_.gradient_in_pieces(z_);
     optimizer_.update(mass_.x, g.values, z_, k);
 
-    const Shares shares = settings_.schedule.at(node_, k);
-    co_await shares.exchange(node_, mass_, k, settings_.schedule.codec());
+    if ((k + 1) % settings_.local_steps == 0) {
+      const Shares shares = settings_.schedule.at(node_, k / settings_.local_steps);
+      co_await shares.exchange(node_, mass_, k, settings_.schedule.codec());
+    }
     co_await node_.finish_backward();
     z_ = mass_.model();
     node_.record("push_sum_weight", k, mass_.w);
@@ -49,7 +54,9 @@ Task<> SgpSteps::restart(Step /*last*/, Vector x) {
 Task<> SgpSteps::finish() { co_return; }
 
 Program sgp(const Section& section, const Context& context) {
-  const SgpSteps::Settings settings = SgpSteps::read(section, context);
+  SgpSteps::Settings settings = SgpSteps::read(section, context);
+  settings.local_steps =
+      read_period(section, context, 1, "local_steps", "steps between two exchanges");
   section.finish();
   return [settings](Node& node) { return run_alone<SgpSteps>(node, settings); };
 }

@@ -11,6 +11,7 @@ class SgpSteps {
   struct Settings {
     PushSchedule schedule;
     OptimizerSettings optimizer;
+    Step local_steps = 1;  // per exchange; not read here
   };
   /// Reads the keys of the schedule and the optimizer; the caller calls section.finish().
   static Settings read(const Section& section, const Context& context);

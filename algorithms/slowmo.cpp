@@ -6,7 +6,8 @@
 //   u   <- slow_momentum * u + (x_0 - x') / gamma
 //   x_i <- x_0 - slow_learning_rate * gamma * u
 //
-// base = local         x_i <- x_i - gamma * g_i(x_i)                     no exchange inside a block
+// base = local         x_i <- x_i - gamma * g_i(x_i)                     no exchange inside a block, or models are averaged
+//                      after every `local_period`-th step of the run, too (fairscale's local SGD: 3, in blocks of 48)
 // base = gossip        x_i <- sum_j W_ij x_j - gamma * g_i(x_i)          D-PSGD inside a block
 // base = sgp           sgp.cpp: the numerators are averaged, and all weights w begin anew with 1
 // base = overlap_sgp   overlap_sgp.cpp: the same, when all shares of the block have come (they go in
@@ -41,6 +42,7 @@ struct Slow {
   Step period;
   double learning_rate;
   double momentum;
+  Step local_period = 0;             // of plain averages; 0: none
   MomentumPolicy momentum_policy{};  // of the base, whose keys are read last
   BlockMean::Settings mean{};
 };
@@ -93,6 +95,22 @@ class PlainSteps {
   Vector x_;
 };
 
+/// The base's steps of a block, with the plain averages among them.
+template <class Base>
+Task<> take_block(Node& node, const Slow& slow, Base& base, Step first, Step last) {
+  const Step period = slow.local_period;
+  for (;;) {
+    const Step end = period > 0 ? std::min(last, first - first % period + period - 1) : last;
+    co_await base.take(first, end);
+    if (end == last) co_return;
+    Vector x = co_await average(node, node.everybody(), tag_of(Channel::collective, 2 * end),
+                                base.model(), slow.mean.collective);
+    co_await base.restart(end, x);
+    node.end_step(end, base.model(), base.weight());
+    first = end + 1;
+  }
+}
+
 template <class Base>
 Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings) {
   Base base(node, settings);
@@ -103,7 +121,7 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
   double last_rate = 0;
   for (Step first = 0; first < node.steps(); first += slow.period) {
     const Step k = std::min(first + slow.period, node.steps()) - 1;  // last of the block
-    co_await base.take(first, k);
+    co_await take_block(node, slow, base, first, k);
     if (k + 1 == first + slow.period) {
       const double rate = settings.optimizer.rate(k);
       Vector x = co_await base.settle(k);
@@ -131,6 +149,13 @@ Program over(Slow slow, const Section& section, const Context& context) {
     slow.mean.collective = read_collective(section);
   } else {
     slow.mean = read_block_mean(section, slow.momentum_policy);
+    slow.local_period =
+        read_at_least(section, "local_period", 0, 0,
+                      "steps between two plain averages of the models within a block; 0: none");
+    section.expect(slow.local_period < slow.period, "local_period",
+                   "must be less than period ({}), got {}", slow.period, slow.local_period);
+    section.expect(slow.local_period == 0 || slow.mean.compression.is_exact(), "local_period",
+                   "must be 0 with compression, which is for the mean of a block");
   }
   section.finish();
   return [slow, settings](Node& node) { return run<Base>(node, slow, settings); };

@@ -12,12 +12,6 @@ namespace {
 
 using namespace transforms;
 
-/// So many of `size` entries: at least one, at most all.
-std::uint32_t share_of(double keep, std::size_t size) {
-  const double count = std::floor(keep * static_cast<double>(size) + 0.5);
-  return narrow(std::clamp<std::size_t>(static_cast<std::size_t>(count), 1, size));
-}
-
 std::uint32_t nonzeros(const Vector& v) {
   return static_cast<std::uint32_t>(measured(CountNonzero{}, {v}).value());
 }
@@ -51,10 +45,7 @@ class TopK final : public Sparse {
       : keep_(keep), is_strict_(is_strict), tensors_(std::move(tensors)) {}
 
  private:
-  std::uint32_t count_in(std::size_t size) const {
-    const std::uint32_t count = share_of(keep_, size);
-    return is_strict_ && count > 1 ? count - 1 : count;
-  }
+  std::uint32_t count_in(std::size_t size) const { return share_of(keep_, size, is_strict_); }
   Vector chosen(const Vector& v, const Random&) const override {
     if (tensors_.size() < 2) return transformed(KeepLargest{count_in(v.size())}, {v});
     std::vector<Vector> positions;
@@ -198,6 +189,12 @@ class RandomK final : public Codec {
 };
 
 }  // namespace
+
+std::uint32_t share_of(double keep, std::size_t size, bool is_strict) {
+  const double share = std::floor(keep * static_cast<double>(size) + 0.5);
+  const auto count = narrow(std::clamp<std::size_t>(static_cast<std::size_t>(share), 1, size));
+  return is_strict && count > 1 ? count - 1 : count;
+}
 
 std::vector<std::size_t> read_selection(const Section& section,
                                         const std::vector<std::size_t>& tensors) {

@@ -27,6 +27,9 @@ namespace starling::algorithms {
 std::vector<std::size_t> read_selection(const Section& section,
                                         const std::vector<std::size_t>& tensors);
 
+/// How many of `size` entries a share `keep` of them is: at least one, at most all; one less if `is_strict`, but at least one.
+std::uint32_t share_of(double keep, std::size_t size, bool is_strict = false);
+
 /// `tensors` are the sizes, in order, of those that the vectors consist of; fewer than two: entries are chosen of the whole.
 /// `is_strict` sends one entry less.
 SharedCodec top_k_codec(double keep, bool is_strict = false, std::vector<std::size_t> tensors = {});

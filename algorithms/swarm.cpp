@@ -8,14 +8,16 @@
 //                    u <- L_i - B_i;   Y_i, Y_j <- (Y_i + Y_j) / 2
 //                    Y_i <- Y_i + u;   B_i, L_i <- Y_i
 //                  j goes on with its L_j and adds its own u_j to the Y_j of that time.
+//   one_sided      After its phase, i reads the model that a random neighbor j had after its last
+//                  step:  x_i <- (x_i + x_j) / 2. j does not change, and the sum of models does.
 //
 // Nadiradze et al., "Asynchronous Decentralized SGD with Quantized and Local Updates", NeurIPS
 // 2021, Algorithms 1 and 2. There, one random edge interacts at a time; in a
-// matching, edges of one round that share no node interact at once, which commutes. (The first
-// released code, PopSGD, lets only the reader of a one-sided exchange average: the sum of models is
-// not conserved.) With H = 1 and `blocking` this is decentralized SGD with random matchings in the
-// sense of Koloskova et al., ICML 2020: X <- (X - lr G) W_t. What is evaluated is x or L; at the
-// end, Y. Momentum stays on its node.
+// matching, edges of one round that share no node interact at once, which commutes. `one_sided` with H = 1
+// is PopSGD, the code released with the first version (arXiv 1910.12308v1); its models are of 8 bytes
+// per entry, here of 4, and its first epochs may be without exchanges (`alone_steps`). With H = 1 and
+// `blocking` this is decentralized SGD with random matchings in the sense of Koloskova et al., ICML
+// 2020: X <- (X - lr G) W_t. What is evaluated is x or L; at the end, Y. Momentum stays on its node.
 //
 // Quantized: with compression = lattice both sides average what the codes say, their own model
 // included, Y_i, Y_j <- (Q(Y_i) + Q(Y_j)) / 2. Blocking, a code is read beside the own model. Non-
@@ -31,6 +33,7 @@
 #include "algorithms/optimizer.hpp"
 #include "algorithms/pair_averaging.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -38,7 +41,8 @@ namespace {
 struct Settings {
   Step local_steps;  // H
   bool is_geometric;
-  Duration patience{};  // non_blocking
+  Step alone_steps;     // before the first phase
+  Duration patience{};  // all but blocking
   SharedCodec codec;
   OptimizerSettings optimizer;
 };
@@ -55,15 +59,28 @@ Step phase_length(const Node& node, const Settings& settings, Step phase) {
   return length;
 }
 
+/// The number of steps up to the first exchange.
+Step first_phase_end(const Node& node, const Settings& settings) {
+  return std::min(settings.alone_steps, node.steps()) + phase_length(node, settings, 0);
+}
+
+/// The exchange after a phase.
+Task<> average_with_random(Node& node, PairAveraging& pairs, Step phase) {
+  if (pairs.peers() == 0) co_return;
+  Random random = node.random("partner", phase);
+  co_await pairs.exchange(pairs.peer(random.below(pairs.peers())));
+}
+
 /// `matching` is shared by all nodes of the run: they ask it the same questions.
 Task<> blocking(Node& node, std::shared_ptr<Matching> matching, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   // Everybody takes part in the same rounds, be its phases long or short; steps that are left over
   // come last.
-  const Step rounds = node.steps() / settings.local_steps;
+  const Step alone = std::min(settings.alone_steps, node.steps());
+  const Step rounds = (node.steps() - alone) / settings.local_steps;
   Step round = 0;
-  Step phase_end = phase_length(node, settings, 0);
+  Step phase_end = first_phase_end(node, settings);
   for (Step k = 0; k < node.steps() || round < rounds; ++k) {
     if (k < node.steps()) {
       const Gradient g = co_await node.gradient(x);
@@ -92,16 +109,13 @@ Task<> non_blocking(Node& node, const Settings& settings) {
       {.patience = settings.patience, .codec = settings.codec, .average = rule, .base = &base});
   pairs.begin();
   Step phase = 0;
-  Step phase_end = phase_length(node, settings, 0);
+  Step phase_end = first_phase_end(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(live);
     optimizer.update(live, g.values, live, k);
     const bool is_last = k + 1 == node.steps();
     if (k + 1 == phase_end || is_last) {
-      if (k + 1 == phase_end && pairs.peers() > 0) {
-        Random random = node.random("partner", phase);
-        co_await pairs.exchange(pairs.peer(random.below(pairs.peers())));
-      }
+      if (k + 1 == phase_end) co_await average_with_random(node, pairs, phase);
       copy.add(live);
       copy.add_scaled(-1, base);
       base = live = copy;
@@ -114,24 +128,54 @@ Task<> non_blocking(Node& node, const Settings& settings) {
   node.set_final_model(copy);  // others went on averaging with it
 }
 
+Task<> one_sided(Node& node, const Settings& settings) {
+  Optimizer optimizer(settings.optimizer);
+  Vector x = node.initial_model();
+  Vector published = x;
+  PairAveraging pairs(
+      node, x, {.patience = settings.patience, .codec = settings.codec, .published = &published});
+  pairs.begin();
+  Step phase = 0;
+  Step phase_end = first_phase_end(node, settings);
+  for (Step k = 0; k < node.steps(); ++k) {
+    const Gradient g = co_await node.gradient(x);
+    optimizer.update(x, g.values, x, k);
+    published = x;
+    if (k + 1 == phase_end) {
+      co_await average_with_random(node, pairs, phase);
+      ++phase;
+      phase_end += phase_length(node, settings, phase);
+    }
+    node.end_step(k, x);
+  }
+  co_await pairs.finish();
+  node.set_final_model(x);  // an answer may have come after `patience`
+}
+
 }  // namespace
 
 Program swarm(const Section& section, const Context& context) {
   Settings settings;
-  const bool is_blocking =
-      section.choice("averaging", {"non_blocking", "blocking"}, "non_blocking",
+  const std::string averaging =
+      section.choice("averaging", {"non_blocking", "blocking", "one_sided"}, "non_blocking",
                      "average with what the partner last offered (a message of a lattice has two "
-                     "codes then), or wait for its phase") == "blocking";
+                     "codes then), or wait for its phase; or read its model, which stays as it is "
+                     "(PopSGD)");
+  const bool is_blocking = averaging == "blocking";
   settings.local_steps =
       read_period(section, context, 3, "local_steps", "steps between two averagings, H");
   settings.is_geometric =
       section.choice("phase", {"fixed", "geometric"}, "fixed",
                      "exactly H steps, or a random number with mean H") == "geometric";
+  settings.alone_steps = read_at_least(
+      section, "alone_steps", 0, 0, "steps of each node before its first phase, without exchanges");
+  warn_beyond_run(section, "alone_steps", settings.alone_steps, context, "nodes never average");
   if (!is_blocking) settings.patience = read_patience(section);
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
   section.note_other("topology");
   section.finish();
+  if (averaging == "one_sided") return [settings](Node& node) { return one_sided(node, settings); };
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };
   const auto matching = std::make_shared<Matching>(context.nodes);
   return [settings, matching](Node& node) { return blocking(node, matching, settings); };

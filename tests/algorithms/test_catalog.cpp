@@ -148,12 +148,14 @@ TEST_CASE("other numbers of steps that the run is too short for are warned of") 
       {"adaptive_period", "sampling_steps", "the period never changes"},
       {"async_parameter_server", "fetch_period", "nodes fetch once, at their end"},
       {"async_parameter_server", "push_period", "nodes push once, at their end"},
+      {"bmuf", "alone_steps", "nodes never average"},
       {"compressed_parameter_server", "gap_period", "only the first step has a record"},
       {"eager", "full_every", "no operation waits for all"},
       {"eager", "synchronize_every", "models are never made equal"},
       {"local_sgd", "switch_step", "no step is local"},
       {"one_bit", "exact_steps", "nothing is compressed"},
       {"sgp", "warmup_steps", "the learning rate does not get to learning_rate"},
+      {"swarm", "alone_steps", "nodes never average"},
       {"wagma", "tau", "groups alone average"},
   };
   for (const Case& each : cases) {

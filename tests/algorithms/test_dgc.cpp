@@ -51,6 +51,14 @@ TEST_CASE(
   CHECK(test::nodes_agree(dgc));
 }
 
+TEST_CASE("without momentum DGC of tensors is error feedback whose codes are of tensors") {
+  const std::string keep = "keep = 0.01\n";
+  const Recorder dgc = test::run(digits(5, "kind = dgc\nmomentum = 0\n" + keep));
+  const std::string top_k = "kind = allreduce\ncompression = top_k\n" + keep;
+  CHECK(dgc.models == test::run(digits(5, top_k + "unit = tensors")).models);
+  CHECK(dgc.models != test::run(digits(5, top_k)).models);
+}
+
 TEST_CASE("the warm-up sends the listed shares, each for its stretch") {
   // Of 32 entries 16 for two steps, 8 for two, then 2 for six, 8 bytes each, over three messages of the ring.
   const Recorder recorder = run(

@@ -1,5 +1,6 @@
 // The shared update rule: its numbers against PyTorch's, its moments under every policy, its keys.
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -134,6 +135,41 @@ TEST_CASE("a cosine begins where the warm-up ends, and there fall rates that fel
   CHECK(end({"schedule=step", "decay_steps=2"}) == doctest::Approx(1 + by_step).epsilon(1e-6));
 }
 
+TEST_CASE(
+    "inverse schedules fall as 1 / k, or as its root, which after a warm-up is the Transformer's") {
+  // f = 1/2 (x - 1)^2: x - 1 shrinks by 1 - rate, s = 1, 2, .. counts steps. a = 5 without warm-up; a = 4 = warmup_steps, where
+  // the rate is 0.2 min(s / 4, sqrt(4 / s)), as in "Attention Is All You Need" with 0.2 = d^-0.5 4^-0.5.
+  double inverse = -1;
+  double root = -1;
+  double transformer = -1;
+  for (int s = 1; s <= 12; ++s) {
+    inverse *= 1 - 0.2 * 5 / (5 + s - 1);
+    root *= 1 - 0.2 * std::sqrt(5.0 / (5 + s - 1));
+    transformer *= 1 - 0.2 * std::min(s / 4.0, std::sqrt(4.0 / s));
+  }
+  const auto end = [](const std::vector<std::string>& settings) {
+    return test::model(
+        test::run(test::quadratic_scenario(1, 12, "ring", "kind = allreduce\nlearning_rate = 0.2"),
+                  in_algorithm(settings)),
+        0, 0);
+  };
+  CHECK(end({"schedule=inverse", "decay_offset=5"}) == doctest::Approx(1 + inverse).epsilon(1e-6));
+  CHECK(end({"schedule=inverse_root", "decay_offset=5"}) ==
+        doctest::Approx(1 + root).epsilon(1e-6));
+  CHECK(end({"schedule=inverse_root", "decay_offset=4", "warmup_steps=4"}) ==
+        doctest::Approx(1 + transformer).epsilon(1e-6));
+}
+
+TEST_CASE("a warm-up rises by equal amounts from the share that it is told") {
+  // Rates 0.2 (1/4 + 3/4 s / 4) in steps s = 1 .. 4, then 0.2.
+  double x = -1;
+  for (int s = 1; s <= 6; ++s) x *= 1 - 0.2 * (0.25 + 0.75 * std::min(s / 4.0, 1.0));
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(1, 6, "ring", "kind = allreduce\nlearning_rate = 0.2"),
+                in_algorithm({"warmup_steps=4", "warmup_from=0.25"}));
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx(1 + x).epsilon(1e-6));
+}
+
 TEST_CASE("policies keep, average or forget both moments of Adam, bias correction included") {
   for (const std::string policy : {"keep", "average", "reset"}) {
     CAPTURE(policy);
@@ -214,6 +250,12 @@ TEST_CASE("settings that do not belong together are errors") {
         test::run(text, {"algorithm.schedule=step", "algorithm.decay_steps=" + steps}),
         doctest::Contains("decay_steps must be whole numbers from 0 on"), ScenarioError);
   }
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.warmup_from=0.5"}),
+                       doctest::Contains("warmup_from needs warmup_steps > 0"), ScenarioError);
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.schedule=inverse", "algorithm.decay_offset=0"}),
+                       doctest::Contains("decay_offset must be positive, got 0"), ScenarioError);
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.schedule=inverse_root"}),
+                       doctest::Contains("decay_offset"), ScenarioError);
   CHECK_THROWS_WITH_AS(
       test::run(test::quadratic_scenario(2, 3, "ring",
                                          "kind = async_diloco\nlearning_rate = 0.1\nperiod = 1"),

@@ -83,6 +83,54 @@ TEST_CASE("the rank of a matrix is at most the number of its rows, and of its co
   CHECK(test::largest_difference(recorder, run(4, 5, narrow, "kind = allreduce")) < 1e-5);
 }
 
+TEST_CASE(
+    "alternating sides send one thin matrix a step, and get to the others' subspace in turn") {
+  // 64-32-10 at rank 2: P of 128 and 64 floats, then Q of 64 and 20, beside 42 of vectors; one allreduce a step.
+  const std::string alternating = "kind = powersgd\nsides = alternating\n";
+  for (const int exact : {0, 1}) {
+    const Recorder recorder = run(
+        4, 5, mlp,
+        alternating + "collective = recursive_doubling\nexact_steps = " + std::to_string(exact));
+    const std::int64_t floats = exact == 0 ? 3 * 192 + 2 * 84 : 2410 - 42 + 2 * 192 + 2 * 84;
+    for (const NodeTotals& node : recorder.nodes) {
+      CHECK(node.messages_sent == 5 * 2);
+      CHECK(node.bytes_sent == 2 * 4 * (floats + 5 * 42));
+    }
+    CHECK(test::nodes_agree(recorder));
+  }
+  // At full rank Q spans all there is (both matrices have fewer columns than rows), P only what the last gradient had: the first
+  // step loses nothing, the second does.
+  const std::string full = alternating + "rank = 32\n";
+  const auto lost = [&](int steps) {
+    return test::largest_difference(run(4, steps, mlp, full),
+                                    run(4, steps, mlp, "kind = allreduce"));
+  };
+  CHECK(lost(1) < 1e-6);
+  CHECK(lost(2) > 1e-4);
+}
+
+TEST_CASE("matrices that gain too little travel as vectors do") {
+  // 64-32-10 at rank 2: 2048 numbers become 192, 10.7 times fewer, and 320 become 84, 3.8 times fewer.
+  const auto bytes = [](const std::string& gain) {
+    return run(4, 5, mlp, "kind = powersgd\ncollective = recursive_doubling\nleast_gain = " + gain)
+        .nodes[0]
+        .bytes_sent;
+  };
+  CHECK(bytes("3.8") == 5 * 2 * 4 * (192 + 32 + 84 + 10));
+  CHECK(bytes("3.9") == 5 * 2 * 4 * (192 + 32 + 320 + 10));
+  const std::string none = "kind = powersgd\nleast_gain = 11";
+  CHECK(run(4, 5, mlp, none).models == run(4, 5, mlp, "kind = allreduce").models);
+}
+
+TEST_CASE("PowerSGD that begins late is allreduce SGD until then") {
+  const std::string late = "kind = powersgd\nrank = 1\nexact_steps = 4";
+  CHECK(run(4, 4, mlp, late).models == run(4, 4, mlp, "kind = allreduce").models);
+  CHECK(run(4, 5, mlp, late).models != run(4, 5, mlp, "kind = allreduce").models);
+  // One exchange in exact steps, two in the others, of three messages each: 8 nodes.
+  const Recorder recorder = run(8, 6, mlp, late + "\ncollective = recursive_doubling");
+  for (const NodeTotals& node : recorder.nodes) CHECK(node.messages_sent == 3 * (4 + 2 * 2));
+}
+
 TEST_CASE("models without matrices travel as they are") {
   const std::string text = test::quadratic_scenario(4, 20, "complete", "learning_rate = 0.05\n");
   CHECK(test::run(text, {"algorithm.kind=powersgd"}).models ==
@@ -90,9 +138,12 @@ TEST_CASE("models without matrices travel as they are") {
 }
 
 TEST_CASE("error feedback lets rank one learn the digits") {
-  const Recorder recorder = run(4, 300, mlp, "kind = powersgd\nrank = 1\nmomentum = 0.5");
-  const std::size_t last = recorder.evaluation.rows() - 1;
-  CHECK(recorder.evaluation.value("test_accuracy", last) > 0.9);
+  for (const std::string sides : {"both", "alternating"}) {
+    const Recorder recorder =
+        run(4, 300, mlp, "kind = powersgd\nrank = 1\nmomentum = 0.5\nsides = " + sides);
+    const std::size_t last = recorder.evaluation.rows() - 1;
+    CHECK(recorder.evaluation.value("test_accuracy", last) > 0.9);
+  }
 }
 
 TEST_CASE(
@@ -101,7 +152,8 @@ TEST_CASE(
   // has moved by 1e-4 (T g - mean e), and e stays bounded. So what a step loses on average falls like 1 / T.
   const std::string softmax = "kind = softmax\nbatch_size = 718";
   const std::vector<std::string> small{"algorithm.learning_rate=1e-4"};
-  for (const std::string residual : {"local", "mean"}) {
+  for (const std::string residual :
+       {"local", "mean", "local\nsides = alternating", "mean\nsides = alternating"}) {
     const auto lost = [&](int steps) {
       const Recorder exact = run(2, steps, softmax, "kind = allreduce\n", small);
       const Recorder coded =

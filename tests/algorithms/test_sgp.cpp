@@ -21,7 +21,7 @@ TEST_CASE("SGP conserves the sums of numerators and weights on any directed topo
   // f_i = 1/2 (x - i)^2 from 0: the first step leaves sum_i x_i = lr sum_i i, which pushing only
   // moves about. At any later time sum_i w_i z_i = sum_i x_i, and sum_i w_i = n; the uneven degrees
   // of a star make the w_i differ.
-  for (const std::string peers : {"one_peer", "two_peer", "four_peer", "topology"}) {
+  for (const std::string peers : {"one_peer", "two_peer", "four_peer", "both_ways", "topology"}) {
     for (const int steps : {2, 5}) {
       const Recorder recorder = test::run(test::quadratic_scenario(7, steps, "star", sgp + peers),
                                           no_gradients_after_the_first);
@@ -113,6 +113,47 @@ TEST_CASE("a schedule of fewer distances is that much shorter, and its peers may
       ScenarioError);
   CHECK_THROWS_WITH_AS(run("topology\ndistances = 1"),
                        "test.ini:18: algorithm.distances needs exponential peers", ScenarioError);
+}
+
+TEST_CASE(
+    "a schedule that goes both ways meets i + 1, i - 1, i + 2, i - 2, .., each once per round") {
+  // 0.1 i on node i after the first step, then each keeps half: 7 nodes, halves of those 1, 6, 2, 5, 4, 3 before them.
+  const std::vector<int> distances{1, 6, 2, 5, 4, 3, 1};
+  std::vector<double> x;
+  for (int i = 0; i < 7; ++i) x.push_back(0.1 * i);
+  for (int steps = 1; steps <= 7; ++steps) {
+    const int distance = distances[static_cast<std::size_t>(steps - 1)];
+    std::vector<double> next;
+    for (int i = 0; i < 7; ++i) {
+      next.push_back(
+          (x[static_cast<std::size_t>(i)] + x[static_cast<std::size_t>((i + 7 - distance) % 7)]) /
+          2);
+    }
+    x = next;
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(7, steps, "ring", sgp + "both_ways"),
+                  no_gradients_after_the_first);
+    for (NodeId i = 0; i < 7; ++i) {
+      CHECK(test::model(recorder, i, 0) ==
+            doctest::Approx(x[static_cast<std::size_t>(i)]).epsilon(1e-5));
+    }
+  }
+}
+
+TEST_CASE("SGP with local steps exchanges after every H-th step, in the order of the schedule") {
+  // As above, 8 nodes, one peer: exchanges after steps 2, 4 and 6 with those 1, 2 and 4 before make all equal, so after step 5
+  // they are not yet. Two messages in seven steps with H = 3.
+  const auto run = [](int steps, const std::string& local_steps) {
+    return test::run(
+        test::quadratic_scenario(8, steps, "ring", sgp + "one_peer\nlocal_steps = " + local_steps),
+        no_gradients_after_the_first);
+  };
+  const Recorder before = run(5, "2");
+  const Recorder after = run(6, "2");
+  CHECK(std::abs(test::model(before, 0, 0) - test::model(before, 4, 0)) > 0.01);
+  for (NodeId i = 0; i < 8; ++i)
+    CHECK(test::model(after, i, 0) == doctest::Approx(0.35).epsilon(1e-6));
+  for (const NodeTotals& node : run(7, "3").nodes) CHECK(node.messages_sent == 2);
 }
 
 TEST_CASE("SGP with uniform shares on the complete graph is allreduce SGD") {

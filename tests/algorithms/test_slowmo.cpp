@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "sim/base/error.hpp"
 #include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -28,6 +29,26 @@ TEST_CASE("SlowMo without slow momentum is local SGD") {
   const Recorder local = test::run(test::quadratic_scenario(
       6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 4"));
   CHECK(test::largest_difference(slow, local) < 2e-6);
+}
+
+TEST_CASE("SlowMo's plain averages within blocks are those of local SGD") {
+  // Without slow momentum a block ends with one more: period 4 with averages every second step is local SGD with period 2.
+  const Recorder slow = test::run(test::quadratic_scenario(6, 40, "ring", slowmo),
+                                  {"algorithm.slow_momentum=0", "algorithm.local_period=2"});
+  const Recorder local = test::run(test::quadratic_scenario(
+      6, 40, "ring", "kind = local_sgd\nlearning_rate = 0.05\nperiod = 2"));
+  CHECK(test::largest_difference(slow, local) < 2e-6);
+  // Twelve steps in blocks of 6, averages after 6 and 12, and after 3 and 9, or 4 and 8: two messages for each.
+  for (const std::string period : {"3", "4"}) {
+    const Recorder counted =
+        test::run(test::quadratic_scenario(4, 12, "ring", "kind = slowmo\nlearning_rate = 0.05"),
+                  {"algorithm.period=6", "algorithm.collective=recursive_doubling",
+                   "algorithm.local_period=" + period});
+    for (const NodeTotals& node : counted.nodes) CHECK(node.messages_sent == 4 * 2);
+  }
+  CHECK_THROWS_WITH_AS(
+      test::run(test::quadratic_scenario(2, 4, "ring", slowmo), {"algorithm.local_period=4"}),
+      doctest::Contains("local_period must be less than period (4), got 4"), ScenarioError);
 }
 
 TEST_CASE(

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
@@ -115,6 +116,46 @@ TEST_CASE("non-blocking SwarmSGD waits for round trips alone, blocking SwarmSGD 
     CHECK(end > 0.048 + 1e-6);
     CHECK(end < 0.048 + 12 * 20e-6 + 1e-9);
     CHECK(to_seconds(waiting.nodes[i].finished) > 0.2);
+  }
+}
+
+TEST_CASE("in one-sided SwarmSGD who reads a model averages, who is read does not") {
+  // Two nodes, H = 1. Node 1 has x = 0.1 after its first step and reads 0 five times before node 0, ten times slower, ends a
+  // step: 0.1 / 32. What it published last, p, is the model before the last average. Node 0 reads p five times.
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(2, 5, "complete", swarm + "averaging = one_sided\nlocal_steps = 1"),
+      test::gradients_until(
+          1, {"workload.centers=index", "compute.slow_nodes=1", "compute.slowdown=10"}));
+  const double p = 0.1 / 16;
+  CHECK(test::model(recorder, 1, 0) == doctest::Approx(p / 2).epsilon(1e-6));
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx(p * (1 - 1.0 / 32)).epsilon(1e-6));
+  // Requests say nothing: five of them, five models of 20 bytes, a notice at the end.
+  for (const NodeTotals& node : recorder.nodes)
+    CHECK(node.bytes_sent == 5 * 20 + (5 + 1) * control_bytes);
+}
+
+TEST_CASE("nodes of SwarmSGD may be alone at first") {
+  for (const std::string averaging : {"non_blocking", "blocking", "one_sided"}) {
+    CAPTURE(averaging);
+    const auto run = [&](int steps, int alone) {
+      return test::run(
+          test::quadratic_scenario(8, steps, "complete",
+                                   swarm + "local_steps = 2\naveraging = " + averaging),
+          {"workload.centers=index", fmt::format("algorithm.alone_steps={}", alone)});
+    };
+    // x - i shrinks by 0.9 per step from -i. Six steps are three phases, or one after four alone, or none.
+    const Recorder alone = run(6, 5);
+    for (NodeId i = 0; i < 8; ++i)
+      CHECK(test::model(alone, i, 0) == doctest::Approx(i * (1 - std::pow(0.9, 6))).epsilon(1e-5));
+    const auto messages = [](const Recorder& recorder) {
+      std::int64_t sum = 0;
+      for (const NodeTotals& node : recorder.nodes) sum += node.messages_sent;
+      return sum;
+    };
+    const std::int64_t once = messages(run(6, 4)) - messages(alone);
+    CHECK(once >= 8);  // requests that cross are one exchange
+    CHECK(once <= 16);
+    CHECK(messages(run(6, 0)) - messages(alone) > once);
   }
 }
 
