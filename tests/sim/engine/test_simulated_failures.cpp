@@ -1,8 +1,8 @@
 // What nodes that stop, pause and join late, and messages that are lost or come twice, do to a run.
 
 #include <chrono>
-#include <cstdint>
 #include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
