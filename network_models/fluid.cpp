@@ -234,6 +234,9 @@ void Fluid::join(std::uint32_t index, NetworkClock& clock) {
 }
 
 void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
+  // While all flows were stuck nobody looked at the links that fail at random.
+  if (settings_.schedule.is_random() && settings_.schedule.next() < clock.now())
+    keep_schedule(clock);
   const Message& message = messages_[index];
   const Terms& terms = terms_of(message.route);
   // What a factor by size takes away is carried, too.

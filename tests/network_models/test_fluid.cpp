@@ -537,6 +537,18 @@ TEST_CASE("fluid: a link that is away for good ends a run though others fail at 
   }
 }
 
+TEST_CASE("fluid: links that fail while all messages are stuck do not hold up the next one") {
+  // The first message is stuck from 2000 ns on, and nobody follows the turns of its other link any more. The second one sets
+  // off at 11,000 and joins at 13,000, some turns later.
+  const test::TemporaryDirectory directory;
+  const auto keys =
+      with(scheduled(directory, "2 us, host 2 down, 0\n"),
+           {{"failure_interval", "1 us"}, {"repair_time", "1 us"}, {"failing_links", "host 0 up"}});
+  const auto model = network_test::network(keys, 4);
+  const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {11'000'000, 1, 3, 1'000}});
+  CHECK(run.arrivals == Times{-1, 14'000'000});
+}
+
 TEST_CASE(
     "fluid: a message that is through as its link goes away for good is no longer in the way") {
   // The first one is through at 3000 ns. What the second one's link does at random after that depends on nothing else.
