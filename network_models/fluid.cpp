@@ -84,7 +84,8 @@ void Fluid::agree_terms(NodeId source, NodeId destination, std::uint32_t number)
     for (const LinkId link : route.links) {
       cost += rules_.weight_bytes / routes_.links()[link].bytes_per_second;
     }
-    // Not as in SimGrid, whose flows without latency have weight 1: far less than those with the least of it.
+    // SimGrid gives all flows without latency weight 1, far less than those with the least of it; here they keep it only if
+    // weight_bytes cost nothing either.
     if (cost > 0) terms.weight = 1 / cost;
   }
   if (number >= terms_.size()) terms_.resize(number + 1);
