@@ -60,6 +60,8 @@ class ScriptedRun final : public NetworkClock {
         arrivals[value] = now_.time_since_epoch().count();
         ++deliveries[value];
         order.push_back(value);
+      } else if (due_[value] == Time{-now_.time_since_epoch()}) {
+        due_[value] = Time::min();  // its event has passed
       }
     }
   }
