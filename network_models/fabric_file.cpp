@@ -101,7 +101,9 @@ class Drawing {
     }
     SwitchGraph graph(static_cast<std::uint32_t>(forwards.size()), arcs, forwards);
     check_ways(graph, ports);
-    return graph_fabric(links_, std::move(graph), std::move(ports), names());
+    Fabric fabric = graph_fabric(links_, std::move(graph), std::move(ports), names());
+    fabric.links_at = links_at_hosts(edges_of);
+    return fabric;
   }
 
  private:
@@ -183,6 +185,21 @@ class Drawing {
     fail(0, "expected ways between all hosts, found none from {} to {}{}", host_at(apart->first),
          host_at(apart->second),
          has_switches_ ? " (where there are switches, hosts pass nothing on)" : "");
+  }
+
+  /// Of each host the links of its cables, others' ports among them.
+  std::function<std::vector<LinkId>(NodeId)> links_at_hosts(
+      const std::vector<std::vector<std::size_t>>& edges_of) const {
+    std::vector<std::vector<LinkId>> links;
+    for (const std::size_t host : hosts_) {
+      std::vector<LinkId>& own = links.emplace_back();
+      for (const std::size_t e : edges_of[host]) {
+        own.push_back(first_link(e));
+        if (!graph_.is_directed) own.push_back(first_link(e) + 1);
+      }
+    }
+    return
+        [links = std::move(links)](NodeId host) { return links[static_cast<std::size_t>(host)]; };
   }
 
   /// "a -> b"; of parallel links all but the first have their number behind it.

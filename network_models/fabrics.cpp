@@ -286,8 +286,12 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
       return between("router", from, "router", to);
     }
     const std::int64_t from = (id - first_global) / shape.global_links;
-    const std::int64_t port = (id - first_global) % (shape.routers * shape.global_links);
+    const std::int64_t ports = std::int64_t{shape.routers} * shape.global_links;  // of a group
+    const std::int64_t port = (id - first_global) % ports;
     const std::int64_t others = std::max(shape.groups - 1, 1);
+    if (shape.groups == 1 || port >= ports / others * others) {
+      return fmt::format("router {} free port {}", from, port % shape.global_links);
+    }
     const std::int64_t ahead = port % others + 1;
     const std::int64_t back = shape.groups - ahead - 1 + port / others * others;
     const std::int64_t group = (from / shape.routers + ahead) % shape.groups;

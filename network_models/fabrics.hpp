@@ -64,6 +64,7 @@ struct Dragonfly {
 
 /// Global port j of group i (at its router j / h) leads to group (i + 1 + j mod (g - 1)) mod g; of
 /// several cables between two groups, a pair takes number (source + destination) mod their number.
+/// Between all groups there are as many; ports that are left over are free.
 Fabric dragonfly(const Dragonfly& shape, Link link);
 
 /// Cables between switches.

@@ -84,7 +84,8 @@ void Fluid::agree_terms(NodeId source, NodeId destination, std::uint32_t number)
     for (const LinkId link : route.links) {
       cost += rules_.weight_bytes / routes_.links()[link].bytes_per_second;
     }
-    // Not as in SimGrid, whose flows without latency have weight 1: far less than those with the least of it.
+    // SimGrid gives all flows without latency weight 1, far less than those with the least of it; here they keep it only if
+    // weight_bytes cost nothing either.
     if (cost > 0) terms.weight = 1 / cost;
   }
   if (number >= terms_.size()) terms_.resize(number + 1);
@@ -145,15 +146,31 @@ void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
                       .stream = transfer.stream,
                       .source = transfer.source,
                       .is_in_turn = transfer.is_in_turn,
-                      .is_held = false,
                       .is_ready = false,
                       .is_through = false};
   Pair& pair = pairs_[number];
-  messages_[index].is_held = transfer.stream != 0 && !transfer.is_in_turn && pair.first != none &&
-                             messages_[pair.last].stream == transfer.stream;
+  const std::uint32_t before = transfer.is_in_turn ? none : last_of(pair, transfer.stream);
   (pair.first == none ? pair.first : messages_[pair.last].next) = index;
   pair.last = index;
-  if (!messages_[index].is_held && is_turn_of(index)) set_off(index, clock);
+  if (before != none) {
+    messages_[before].follower = index;
+  } else if (is_turn_of(index)) {
+    set_off(index, clock);
+  }
+}
+
+/// The last message of a pair's stream that is not delivered yet, or none. Others may have come in between.
+std::uint32_t Fluid::last_of(const Pair& pair, std::uint64_t stream) const {
+  if (stream == 0 || pair.first == none) return none;
+  const auto is_of_it = [&](std::uint32_t index) {
+    return messages_[index].stream == stream && !messages_[index].is_in_turn;
+  };
+  if (is_of_it(pair.last)) return pair.last;
+  std::uint32_t last = none;
+  for (std::uint32_t index = pair.first; index != pair.last; index = messages_[index].next) {
+    if (is_of_it(index)) last = index;
+  }
+  return last;
 }
 
 /// Whether a message may set off as far as its source's stream goes; else it follows the last one of that.
@@ -171,9 +188,10 @@ bool Fluid::is_turn_of(std::uint32_t index) {
   return false;
 }
 
-/// A message of a source's stream has arrived.
+/// A message has arrived: the next one of its stream sets off.
 void Fluid::pass_turn(const Message& message, NetworkClock& clock) {
   if (message.follower != none) return set_off(message.follower, clock);
+  if (!message.is_in_turn) return;
   auto& streams = in_turn_[static_cast<std::size_t>(message.source)];
   streams.erase(std::ranges::find(streams, message.stream, &Stream::name));
 }
@@ -217,6 +235,9 @@ void Fluid::join(std::uint32_t index, NetworkClock& clock) {
 }
 
 void Fluid::open_flow(std::uint32_t index, NetworkClock& clock) {
+  // While all flows were stuck nobody looked at the links that fail at random.
+  if (settings_.schedule.is_random() && settings_.schedule.next() < clock.now())
+    keep_schedule(clock);
   const Message& message = messages_[index];
   const Terms& terms = terms_of(message.route);
   // What a factor by size takes away is carried, too.
@@ -262,12 +283,11 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
     if (message.is_ready && message.bytes == 0) message.is_through = true;
     if (!message.is_through) {
       if (std::exchange(message.is_ready, false)) open_flow(first, clock);
-      if (std::exchange(message.is_held, false)) set_off(first, clock);
       return;
     }
     pairs_[route].first = message.next;
     clock.deliver(clock.now(), message.id);
-    if (message.is_in_turn) pass_turn(message, clock);
+    pass_turn(message, clock);
     message.next = free_;
     free_ = first;
     --under_way_;
@@ -312,6 +332,8 @@ bool Fluid::is_stuck(std::uint32_t route) const {
 }
 
 void Fluid::leave_links(std::uint32_t route) {
+  // (a link may go away for good at the very instant at which a flow over it is through)
+  if (settings_.schedule.is_read() && is_stuck(route)) --stuck_;
   for (const std::span<const LinkId> links : {links_of(route), terms_of(route).back}) {
     for (const LinkId link : links) settings_.schedule.leave(link);
   }

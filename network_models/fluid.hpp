@@ -67,11 +67,10 @@ class Fluid final : public NetworkModel {
     std::int64_t bytes;
     std::uint64_t sequence;  // order of starting
     std::uint32_t next;      // started after it by the same pair; or next free record
-    std::uint32_t follower;  // sets off when this one is through
+    std::uint32_t follower;  // of its stream: sets off when this one has arrived
     std::uint64_t stream;    // see Transfer
     NodeId source;
     bool is_in_turn;  // see Transfer
-    bool is_held;     // sets off when the earlier ones of its pair are through
     bool is_ready;    // has paid its latency, waits for an earlier one of its pair
     bool is_through;  // but an earlier one of its pair is not
   };
@@ -99,6 +98,7 @@ class Fluid final : public NetworkModel {
   Duration latency_of(std::uint32_t route, std::int64_t bytes) const;
   std::uint32_t allocate();
   void add_under_way(Time now, std::span<std::int64_t> bytes) const;
+  std::uint32_t last_of(const Pair& pair, std::uint64_t stream) const;
   bool is_turn_of(std::uint32_t index);
   void pass_turn(const Message& message, NetworkClock& clock);
   void set_off(std::uint32_t index, NetworkClock& clock);

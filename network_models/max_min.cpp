@@ -17,6 +17,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double picoseconds_per_second = 1e12;
 constexpr double end_of_clock = 9.2e18;  // ps
 constexpr double rounding = 1e-12;       // of levels and sums of rates
+constexpr double much = 1e3;             // times what stays of a sum: what leaves takes its digits
 constexpr int patient_rounds = 12;       // after which a settlement takes all that hangs together
 
 /// `remaining` bytes at `rate` from `start` on; Time::max() past the end of the clock.
@@ -281,7 +282,7 @@ void MaxMin::sum_up(LinkId link) {
   state.remaining = remaining;
   state.free_share = free_share;
   state.free_members = free_members;
-  state.is_rounded = false;
+  state.digits = Digits::all;
   state.highest_held = highest_held;
   state.lowest_caught = lowest_caught;
   state.highest_released = highest_released;
@@ -430,9 +431,10 @@ void MaxMin::fill(double from) {
       candidates_.replace_top(at);
       return candidates_.top_level() == at;
     };
+    // Running sums lose digits to cancellation. With most of them a candidate finds its place; what decides is summed up afresh.
+    if (state.digits == Digits::few) sum_up(link);
     if (level() > roughly && !is_first(level())) continue;
-    // Running sums lose digits to cancellation; what decides is summed up afresh.
-    if (state.is_rounded) sum_up(link);
+    if (state.digits != Digits::all) sum_up(link);
     if (level() > std::max(reached, roughly) * (1 + rounding) && !is_first(level())) continue;
     reached = level();
     state.filled_at = reached;
@@ -456,7 +458,8 @@ void MaxMin::fix(FlowId id, double level) {
     state.remaining -= level * share;
     state.free_share -= share;
     --state.free_members;
-    state.is_rounded = true;
+    state.digits =
+        std::max(state.digits, share > much * state.free_share ? Digits::few : Digits::most);
     state.highest_released = level;  // levels only grow while filling
   });
   work_ += flow.forward_links + flow.back_links;

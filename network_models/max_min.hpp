@@ -192,14 +192,16 @@ class MaxMin {
     std::uint32_t flow : 31;
     std::uint32_t is_back : 1;
   };
+  /// What a link's running sums still have: they are summed up afresh; changed a little; most of them went away at once.
+  enum class Digits : std::uint8_t { all, most, few };
   struct Link {
     double capacity = 0;
     std::vector<Member> members;  // in order of joining
     bool is_touched = false;      // somebody left, or it got another capacity; until settled
     // While solving, of a link that is looked at.
     bool is_open = false;
-    bool is_stale = false;    // and summed up anew in this round
-    bool is_rounded = false;  // since it was summed up
+    bool is_stale = false;  // and summed up anew in this round
+    Digits digits = Digits::all;
     std::uint32_t free_members = 0;
     double remaining = 0;          // capacity that free flows may still take in all
     double free_share = 0;         // sum of their shares

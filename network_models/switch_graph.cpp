@@ -152,16 +152,6 @@ void SwitchGraph::walk(std::uint32_t from, std::uint32_t to, std::uint64_t sprea
   }
 }
 
-std::vector<LinkId> SwitchGraph::links_at(std::uint32_t vertex) const {
-  std::vector<LinkId> found;
-  const auto& list = graph_->list;
-  for (const auto edge : boost::make_iterator_range(boost::out_edges(vertex, list)))
-    found.push_back(list[edge].link);
-  for (const auto edge : boost::make_iterator_range(boost::in_edges(vertex, list)))
-    found.push_back(list[edge].link);
-  return found;
-}
-
 // ----- fabrics
 
 Fabric graph_fabric(std::vector<Link> links, SwitchGraph graph, std::vector<Port> ports,
@@ -178,12 +168,7 @@ Fabric graph_fabric(std::vector<Link> links, SwitchGraph graph, std::vector<Port
                  static_cast<std::uint64_t>(source) + static_cast<std::uint64_t>(destination), way);
     if (to.down != Port::none) way.push_back(to.down);
   };
-  const auto links_at = [shared, all_ports](NodeId host) {
-    const Port& port = (*all_ports)[static_cast<std::size_t>(host)];
-    return port.up == Port::none ? shared->links_at(port.vertex)
-                                 : std::vector<LinkId>{port.up, port.down};
-  };
-  return {std::move(links), route, std::move(name), links_at};
+  return {std::move(links), route, std::move(name)};
 }
 
 Fabric graph_fabric(std::uint32_t switches,

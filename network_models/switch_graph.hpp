@@ -42,9 +42,6 @@ class SwitchGraph {
   /// good ones. Throws Error if there is none.
   void walk(std::uint32_t from, std::uint32_t to, std::uint64_t spread, std::vector<LinkId>& links);
 
-  /// The links of all arcs from and to a switch.
-  std::vector<LinkId> links_at(std::uint32_t vertex) const;
-
  private:
   struct Graph;
   std::unique_ptr<Graph> graph_;
@@ -59,7 +56,7 @@ struct Port {
   LinkId down = none;
 };
 
-/// A fabric of hosts at the ports of a graph of switches.
+/// A fabric of hosts at the ports of a graph of switches; links_at() is the default.
 Fabric graph_fabric(std::vector<Link> links, SwitchGraph graph, std::vector<Port> ports,
                     std::function<std::string(LinkId)> name);
 

@@ -165,7 +165,11 @@ void SimulatedTransport::dispatch_deliveries(std::uint64_t payload) {
   for (;;) {
     InFlight& flight = in_flight_[place_of(payload)];
     const std::uint32_t next = std::exchange(flight.next, no_message);
-    if (flight.due == now_) dispatch(payload);
+    if (flight.due == now_) {
+      dispatch(payload);
+    } else if (flight.due == opposite(now_)) {
+      flight.due = opposite(Time{});  // settled for this instant after all, it needs another event
+    }
     if (next == no_message) return;
     payload = delivery_of(in_flight_[next].destination, next);
   }

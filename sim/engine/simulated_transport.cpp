@@ -10,9 +10,6 @@
 namespace starling {
 namespace {
 
-/// A negative time that stands for `time`, which may be 0; and back.
-Time opposite(Time time) { return Time{Duration{~time.time_since_epoch().count()}}; }
-
 /// The messages of a collective have one tag. Their sender would wait for each in MPI's collectives, but sends the next one at
 /// once here.
 std::uint64_t stream_of(const Message& message) {

@@ -138,9 +138,12 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   /// Where a message is: copied out of the sender's device, on the network, copied into the receiver's.
   enum class Leg : std::uint8_t { out, network, in };
   static constexpr std::uint32_t no_message = ~std::uint32_t{0};
+  /// A negative time that stands for `time`, which may be 0; and back.
+  static Time opposite(Time time) { return Time{Duration{~time.time_since_epoch().count()}}; }
   struct InFlight {
     Message message;
-    Time due{};  // when it will be delivered; negative: it was to be then, but has been put off
+    // When it will be delivered; the opposite if it was to be then, but has been put off, as long as its event is to come.
+    Time due{};
     NodeId destination = 0;
     std::uint32_t next = no_message;  // delivered right behind it, by the same event
     Failures::Fate fate{};

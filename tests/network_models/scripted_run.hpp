@@ -19,6 +19,7 @@ struct Start {
   NodeId source;
   NodeId destination;
   std::int64_t bytes;
+  std::uint64_t stream = 0;
 };
 
 inline Section section(std::vector<std::pair<std::string, std::string>> keys) {
@@ -50,15 +51,17 @@ class ScriptedRun final : public NetworkClock {
       const std::uint64_t value = event.payload / 3;
       if (event.payload % 3 == 0) {
         const Start& start = starts[value];
-        model.start(
-            {static_cast<std::uint32_t>(value), start.source, start.destination, start.bytes},
-            *this);
+        model.start({static_cast<std::uint32_t>(value), start.source, start.destination,
+                     start.bytes, start.stream},
+                    *this);
       } else if (event.payload % 3 == 1) {
         model.on_timer(value, *this);
       } else if (due_[value] == now_) {  // else it was put off
         arrivals[value] = now_.time_since_epoch().count();
         ++deliveries[value];
         order.push_back(value);
+      } else if (due_[value] == Time{-now_.time_since_epoch()}) {
+        due_[value] = Time::min();  // its event has passed
       }
     }
   }

@@ -141,6 +141,18 @@ TEST_CASE("a fabric file without switches: hosts pass messages on; parallel cabl
   CHECK(at(fabric, 2) == Names{"1 -> 2", "1 -> 2 (2)", "2 -> 1", "2 -> 1 (2)", "2 -> 3", "3 -> 2"});
 }
 
+TEST_CASE(
+    "a fabric file: the links at a host are those of all its cables, to hosts at their ends too") {
+  // a and c have a single cable each, b, which passes on what they send each other, both.
+  const test::TemporaryDirectory directory;
+  const Keys keys = with("file", {{"file", directory.write("path.dot", "graph { a -- b; b -- c }")},
+                                  {"host_bandwidths", "1: 2 GB/s"}});
+  const Fabric fabric = build(keys, 3);
+  CHECK(at(fabric, 0) == Names{"a -> b", "b -> a"});
+  CHECK(at(fabric, 1) == Names{"a -> b", "b -> a", "b -> c", "c -> b"});
+  for (const Link& link : fabric.links) CHECK(link.bytes_per_second == 2e9);
+}
+
 TEST_CASE("parallel cables had one name, and a schedule could not tell them apart") {
   const test::TemporaryDirectory directory;
   const auto path = directory.write(

@@ -434,6 +434,11 @@ TEST_CASE("fabrics: links have names, and those of hosts lead where they say") {
   CHECK(name(fly, 0, 3, 1) == "router 0 -> router 3");
   CHECK(name(fly, 0, 1, 1) == "router 0 -> router 1");
   CHECK(name(fly, 3, 0, 1) == "router 3 -> router 0");
+  // Two global ports at each of two routers, three other groups: of four ports of a group one is free.
+  const LinkId first_global = 2 * 8 + 8 * 2;
+  CHECK(dragonfly({1, 2, 2, 4}, some_link).name(first_global + 2) == "router 1 -> router 6");
+  CHECK(dragonfly({1, 2, 2, 4}, some_link).name(first_global + 3) == "router 1 free port 1");
+  CHECK(dragonfly({2, 2, 1, 1}, some_link).name(2 * 4 + 2 * 2) == "router 0 free port 0");
 }
 
 TEST_CASE("hosts of several nodes share one port, and have a link of their own") {

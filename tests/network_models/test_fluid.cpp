@@ -278,6 +278,23 @@ TEST_CASE("fluid: messages of a pair that are not concurrent follow each other")
   CHECK(in_ns(late.arrivals) == Times{3'000, 4'600});
 }
 
+TEST_CASE("fluid: messages of a stream follow each other, whatever comes in between") {
+  // A and C are of a stream, B is not. A and B join at 2000 ns and share: B, 1000 B, is through at 4000, A, 2000 B, at 5000.
+  // C, 500 B, sets off then: 5000 + 2000 + 500.
+  const auto model = network_test::network(simple, 3);
+  const network_test::ScriptedRun run(*model,
+                                      {{0, 0, 1, 2'000, 7}, {0, 0, 1, 1'000}, {0, 0, 1, 500, 7}});
+  CHECK(in_ns(run.arrivals) == Times{5'000, 5'000, 7'500});
+  // So do two streams that alternate. A's and B's share until B's is through; the next of B's sets off when B's is
+  // delivered, behind A's, at 5000, as A's does: they join at 7000 and share, 500 B and 1000 B.
+  const network_test::ScriptedRun two(
+      *model, {{0, 0, 1, 2'000, 7}, {0, 0, 1, 1'000, 8}, {0, 0, 1, 500, 7}, {0, 0, 1, 1'000, 8}});
+  CHECK(in_ns(two.arrivals) == Times{5'000, 5'000, 8'000, 8'500});
+  // Streams of other pairs do not matter.
+  const network_test::ScriptedRun apart(*model, {{0, 0, 1, 1'000, 7}, {0, 2, 1, 1'000, 7}});
+  CHECK(in_ns(apart.arrivals) == Times{4'000, 4'000});
+}
+
 TEST_CASE("fluid: without latency a message joins at once") {
   auto keys = simple;
   keys[1].second = "0 s";
@@ -518,6 +535,33 @@ TEST_CASE("fluid: a link that is away for good ends a run though others fail at 
     CHECK(run.deliveries == std::vector<int>{0, 0, 1, 0});
     CHECK(model->standstill().find("host 2 down (since 3e-06 s)") != std::string::npos);
   }
+}
+
+TEST_CASE("fluid: links that fail while all messages are stuck do not hold up the next one") {
+  // The first message is stuck from 2000 ns on, and nobody follows the turns of its other link any more. The second one sets
+  // off at 11,000 and joins at 13,000, some turns later.
+  const test::TemporaryDirectory directory;
+  const auto keys =
+      with(scheduled(directory, "2 us, host 2 down, 0\n"),
+           {{"failure_interval", "1 us"}, {"repair_time", "1 us"}, {"failing_links", "host 0 up"}});
+  const auto model = network_test::network(keys, 4);
+  const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {11'000'000, 1, 3, 1'000}});
+  CHECK(run.arrivals == Times{-1, 14'000'000});
+}
+
+TEST_CASE(
+    "fluid: a message that is through as its link goes away for good is no longer in the way") {
+  // The first one is through at 3000 ns. What the second one's link does at random after that depends on nothing else.
+  const auto last_arrival = [](const std::string& gone_at) {
+    const test::TemporaryDirectory directory;
+    const auto keys = with(
+        scheduled(directory, gone_at + ", host 2 down, 0\n"),
+        {{"failure_interval", "4 us"}, {"failing_links", "host 1 up"}, {"repair_time", "1 us"}});
+    const auto model = network_test::network(keys, 4);
+    return network_test::ScriptedRun(*model, {{0, 0, 2, 1'000}, {20'000'000, 1, 3, 90'000}})
+        .arrivals[1];
+  };
+  CHECK(last_arrival("3 us") == last_arrival("3001 ns"));
 }
 
 TEST_CASE("fluid: links fail at random by their own streams, and every message gets through") {

@@ -202,6 +202,17 @@ TEST_CASE("loggp: a send before an arrival begins delays it, also at its very in
   }
 }
 
+TEST_CASE("loggp: a message that costs nothing arrives though a send went before it") {
+  // Without o and g. Node 1's 1001 B keep node 0 busy from 100 to 1100 ns. Node 2's single byte comes at 300 and is to arrive
+  // at 1100. The send of node 0 has waited since 250, so it goes first at 1100, in no time; the byte arrives then all the same.
+  const auto model = network_test::network(
+      {{"kind", "loggp"}, {"latency", "100 ns"}, {"overhead", "0 s"}, {"bandwidth", "1 GB/s"}}, 3);
+  const network_test::ScriptedRun run(*model,
+                                      {{0, 1, 0, 1'001}, {200'000, 2, 0, 1}, {250'000, 0, 1, 1}});
+  CHECK(in_ns(run.arrivals) == Times{1'100, 1'100, 1'200});
+  CHECK(run.put_offs == 1);
+}
+
 TEST_CASE("loggp: a message from a quick node overtakes one from a slow node") {
   // Node 1 has o = 300 instead of 100, and 3 ns per byte: its message, sent at 0, begins to arrive at 1300 + 200 (3 - 1) = 1700;
   // that of node 2, sent at 50, at 1150, takes the cpu until 1150 + 100 + 200 = 1450, and node 1's from 1700 to 2000.

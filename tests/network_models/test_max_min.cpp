@@ -255,6 +255,20 @@ TEST_CASE("max-min: weights divide a link, bounds hold a flow back, the way back
   CHECK(charged.rate(here) == doctest::Approx(9.6));
 }
 
+TEST_CASE("max-min: who weighs little shares exactly with who weighs a lot") {
+  // The heavy one is held to 2 B/s by link 0, the light one gets what that leaves of link 1, not all that link 2 has. Once the
+  // heavy one is fixed, the sum of weights on link 1, 1e6 + 0.0003, has few digits for the rest: 0.00029999995.
+  const std::vector<LinkId> heavy_way = {0, 1};
+  const std::vector<LinkId> light_way = {1, 2};
+  MaxMin sharing({2, 1e9, 1e9});
+  const FlowId heavy = sharing.add(heavy_way, {}, 1e6, 1e3);
+  const FlowId light = sharing.add(light_way, {}, 0.0003, 1e12);
+  sharing.settle(at(0));
+  sharing.check();
+  CHECK(sharing.rate(heavy) == doctest::Approx(2));
+  CHECK(sharing.rate(light) == doctest::Approx(1e9 - 2).epsilon(1e-12));
+}
+
 TEST_CASE("max-min: times of finish are those of filling from nothing at every event") {
   double worst = 0;
   for (int trial = 0; trial < 300; ++trial) {

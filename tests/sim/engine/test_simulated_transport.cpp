@@ -149,6 +149,25 @@ class Cookies final : public NetworkModel {
   std::uint32_t id_ = 0;
 };
 
+/// Announces a delivery, takes it back, and settles it for the same time after all, at that very time.
+class Wavers final : public NetworkModel {
+ public:
+  void start(const Transfer& transfer, NetworkClock& clock) override {
+    id_ = transfer.id;
+    clock.deliver(clock.now() + latency, id_);
+    clock.set_timer(clock.now() + latency / 2, 0);
+    clock.set_timer(clock.now() + latency, 1);
+  }
+  void on_timer(std::uint64_t cookie, NetworkClock& clock) override {
+    if (cookie == 0) return clock.put_off(id_);
+    clock.deliver(clock.now(), id_);
+  }
+  LinkCost link_cost() const override { return {latency, 0}; }
+
+ private:
+  std::uint32_t id_ = 0;
+};
+
 Task<> tell_once(Node& node) {
   if (node.id() == 0) {
     node.send(1, 1);
@@ -266,6 +285,12 @@ TEST_CASE("an announcement past the end of the clock is an error, not an early a
   Log log;
   CHECK_THROWS_WITH_AS(place.run([&log](Node& node) { return announce_from_two(node, log); }),
                        doctest::Contains("virtual time passes the end of the clock"), Error);
+}
+
+TEST_CASE("a delivery that was put off and comes at its time after all is not lost") {
+  Place place(2, false, {}, nullptr, std::make_unique<Wavers>());
+  place.run(tell_once);  // else it would wait for ever
+  CHECK(place.transport.now() == Time{latency});
 }
 
 TEST_CASE("a cookie of a network model that an event has no room for is a fault") {
