@@ -17,8 +17,6 @@ namespace {
 
 using Rule = OptimizerSettings::Rule;
 
-constexpr double least_float = 1e-37;  // smaller ones have few digits, or are 0
-
 void read_momentum(const Section& section, double fallback, OptimizerSettings& s) {
   s.momentum = read_share(section, "momentum", fallback,
                           "share of the last step that is kept; local to the node");
