@@ -95,11 +95,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   const DenseLayer& last = layers_.back();
   set_parameters(facts_, last.bias + last.outputs, problem_.wire_parameters);
   for (const DenseLayer& layer : layers_) add_dense_layer(facts_, layer);
-  facts_.has_accuracy = problem_.data.test.samples > 0;
-  facts_.batch_size = static_cast<double>(problem_.batch_size);
-  if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
-  facts_.samples = sampler_.samples();
-  facts_.data_bytes = problem_.data.bytes();
+  set_samples(facts_, problem_, sampler_);
   facts_.scratch_floats =
       Activations{}.deal(nullptr, layers_, static_cast<std::size_t>(problem_.batch_size));
   multiplications_ = 3 * facts_.batch_size * count_weights(facts_);
@@ -309,15 +305,10 @@ std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size
   problem.seed = seed;
   problem.batch_size = read_batch_size(section);
   problem.is_uniform = read_is_uniform(section);
-  const DatasetSettings dataset = read_dataset_settings(section);
-  const PartitionSettings partition_settings = read_partition_settings(section);
-  problem.wire_parameters = read_wire_parameters(section);
-  section.finish();
+  const SampleSettings settings = read_samples(section, problem);
 
-  problem.sampling = partition_settings.sampling;
-  problem.data = load_dataset(dataset, seed);
-  problem.data.description += ", partition " + partition_settings.kind;
-  problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
+  problem.data = load_dataset(settings.dataset, seed);
+  deal_samples(section, settings.partition, nodes, problem);
   return std::make_unique<Mlp>(std::move(problem));
 }
 
