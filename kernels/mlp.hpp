@@ -61,11 +61,15 @@ class Mlp final : public Workload {
 
  private:
   struct Activations;
+  class SampleFetch;
 
   /// `next`: which is likely to follow on this thread, or null; its rows need not be in place.
   void gradient(GradientRequest& request, const GradientRequest* next, Activations& work,
                 const DividedProducts& products) const;
-  void draw_batch(const GradientRequest& request, Activations& work) const;
+  void load_batch(const GradientRequest& request, Activations& work) const;
+  std::span<const std::int32_t> draw_ahead(const GradientRequest& next, Activations& work) const;
+  void backward(const GradientRequest& request, Activations& work, const DividedProducts& products,
+                SampleFetch& fetch) const;
   dense::Ahead list_ahead(const GradientRequest& request, Activations& work) const;
   bool is_finite(const Activations& work) const;
   /// `ahead`: what is fetched into the cache meanwhile.
