@@ -129,6 +129,7 @@ std::vector<std::size_t> read_tensors(const Section& section, std::string& model
     sizes.push_back(static_cast<std::size_t>(size));
     sum += size;
   }
+  section.expect(!sizes.empty(), "tensors", "must name at least one tensor");
   if (model != "a model" && sum != static_cast<double>(parameters)) {
     section.expect(sum <= most_parameters, "tensors", "must add up to at most {}, got {}",
                    most_parameters, sum);
