@@ -50,7 +50,10 @@ class Keys {
                  "reaches the threshold");
   }
   double threshold() const {
-    return positive("threshold", "least magnitude of an entry that is sent");
+    const double threshold = positive("threshold", "least magnitude of an entry that is sent");
+    section_.expect(threshold >= least_float, name("threshold"), "must be at least {}, got {}",
+                    least_float, threshold);
+    return threshold;
   }
   double positive(std::string_view key, std::string_view help) const {
     const double value = section_.required<double>(name(key), help);

@@ -17,13 +17,48 @@ namespace {
 
 using Rule = OptimizerSettings::Rule;
 
-constexpr double least_float = 1e-37;  // smaller ones have few digits, or are 0
-
 void read_momentum(const Section& section, double fallback, OptimizerSettings& s) {
   s.momentum = read_share(section, "momentum", fallback,
                           "share of the last step that is kept; local to the node");
   s.nesterov = section.optional<bool>("nesterov", false, "look-ahead form of momentum");
   section.expect(!s.nesterov || s.momentum > 0, "nesterov", "needs momentum > 0");
+}
+
+/// How the learning rate changes.
+void read_schedule(const Section& section, const Context& context, OptimizerSettings& s) {
+  s.schedule = section.choice("schedule", {"constant", "step", "cosine", "inverse", "inverse_root"},
+                              "constant", "how the learning rate changes with the node's step");
+  s.warmup_steps =
+      read_at_least(section, "warmup_steps", 0, 0, "steps of linear rise to learning_rate");
+  warn_beyond_run(section, "warmup_steps", s.warmup_steps, context,
+                  "the learning rate does not get to learning_rate");
+  s.warmup_from = read_share(section, "warmup_from", 0,
+                             "share of learning_rate that it rises from in the warm-up");
+  section.expect(s.warmup_from == 0 || s.warmup_steps > 0, "warmup_from", "needs warmup_steps > 0");
+  if (s.schedule == "inverse" || s.schedule == "inverse_root") {
+    s.decay_offset = section.required<double>("decay_offset",
+                                              "so many steps after the warm-up the learning rate "
+                                              "is half, or for inverse_root 1 / sqrt(2)");
+    section.expect(s.decay_offset > 0 && std::isfinite(s.decay_offset), "decay_offset",
+                   "must be positive, got {}", s.decay_offset);
+  }
+  if (s.schedule != "step") return;
+  s.decay_steps = section.numbers(
+      "decay_steps", {},
+      "steps, from 0, at which the learning rate falls; those within the warm-up act at its end");
+  section.expect(!s.decay_steps.empty(), "decay_steps", "must list the steps for schedule = step");
+  for (const double at : s.decay_steps) {
+    section.expect(at >= 0 && at == std::floor(at), "decay_steps",
+                   "must be whole numbers from 0 on, got {}", at);
+  }
+  section.expect(std::ranges::is_sorted(s.decay_steps), "decay_steps", "must grow");
+  const auto beyond = std::ranges::lower_bound(s.decay_steps, static_cast<double>(context.steps));
+  if (beyond != s.decay_steps.end()) {
+    section.warn("decay_steps",
+                 "has {}, and the last step is {}: the learning rate does not fall there", *beyond,
+                 context.steps - 1);
+  }
+  s.decay_factor = read_positive(section, "decay_factor", 0.1, "factor at each of decay_steps");
 }
 
 }  // namespace
@@ -69,43 +104,7 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
                         "longest gradient, in the Euclidean norm; longer ones are cut; 0: any");
   section.expect(s.clip_norm == 0 || s.clip_norm >= least_float, "clip_norm",
                  "must be 0 or at least {}, got {}", least_float, s.clip_norm);
-  s.schedule = section.choice("schedule", {"constant", "step", "cosine", "inverse", "inverse_root"},
-                              "constant", "how the learning rate changes with the node's step");
-  s.warmup_steps =
-      read_at_least(section, "warmup_steps", 0, 0, "steps of linear rise to learning_rate");
-  warn_beyond_run(section, "warmup_steps", s.warmup_steps, context,
-                  "the learning rate does not get to learning_rate");
-  s.warmup_from = read_share(section, "warmup_from", 0,
-                             "share of learning_rate that it rises from in the warm-up");
-  section.expect(s.warmup_from == 0 || s.warmup_steps > 0, "warmup_from", "needs warmup_steps > 0");
-  if (s.schedule == "inverse" || s.schedule == "inverse_root") {
-    s.decay_offset = section.required<double>("decay_offset",
-                                              "so many steps after the warm-up the learning rate "
-                                              "is half, or for inverse_root 1 / sqrt(2)");
-    section.expect(s.decay_offset > 0 && std::isfinite(s.decay_offset), "decay_offset",
-                   "must be positive, got {}", s.decay_offset);
-  }
-  if (s.schedule == "step") {
-    s.decay_steps = section.numbers(
-        "decay_steps", {},
-        "steps, from 0, at which the learning rate falls; those within the warm-up act at its end");
-    section.expect(!s.decay_steps.empty(), "decay_steps",
-                   "must list the steps for schedule = step");
-    for (const double at : s.decay_steps) {
-      section.expect(at >= 0 && at == std::floor(at), "decay_steps",
-                     "must be whole numbers from 0 on, got {}", at);
-    }
-    section.expect(std::is_sorted(s.decay_steps.begin(), s.decay_steps.end()), "decay_steps",
-                   "must grow");
-    for (const double at : s.decay_steps) {
-      if (at < static_cast<double>(context.steps)) continue;
-      section.warn("decay_steps",
-                   "has {}, and the last step is {}: the learning rate does not fall there", at,
-                   context.steps - 1);
-      break;
-    }
-    s.decay_factor = read_positive(section, "decay_factor", 0.1, "factor at each of decay_steps");
-  }
+  read_schedule(section, context, s);
   return s;
 }
 

@@ -68,13 +68,9 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
       "0: as they come");
   problem.seed = seed;
   problem.batch_size = read_batch_size(section);
-  const DatasetSettings dataset = read_dataset_settings(section);
-  const PartitionSettings partition_settings = read_partition_settings(section);
-  problem.wire_parameters = read_wire_parameters(section);
-  section.finish();
+  const SampleSettings samples = read_samples(section, problem);
 
-  problem.sampling = partition_settings.sampling;
-  const SplitDataset all = load_dataset(dataset, seed);
+  const SplitDataset all = load_dataset(samples.dataset, seed);
   problem.data.train = one_against_rest(all.train, settings, true);
   problem.data.test = one_against_rest(all.test, settings, false);
   section.expect(has_both(all.train, settings.positive_class), "positive_class",
@@ -87,12 +83,11 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
                  "must have test samples on both sides, got class {} in {}", positive,
                  all.description);
   problem.data.description =
-      fmt::format("{}, class {} against the rest{}, partition {}", all.description, positive,
+      fmt::format("{}, class {} against the rest{}", all.description, positive,
                   problem.data.train.samples < all.train.samples
                       ? fmt::format(", {} training samples kept", problem.data.train.samples)
-                      : "",
-                  partition_settings.kind);
-  problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
+                      : "");
+  deal_samples(section, samples.partition, nodes, problem);
   return std::make_unique<Auc>(std::move(problem));
 }
 

@@ -62,14 +62,10 @@ Auc::Auc(Problem problem)
   set_parameters(facts_, layers_.back().bias + 1 + 3, problem_.wire_parameters);
   for (const DenseLayer& layer : layers_) add_dense_layer(facts_, layer);
   facts_.tensors.push_back(3);
-  facts_.has_accuracy = true;
+  set_samples(facts_, problem_, sampler_);
   facts_.accuracy_metric = "test_auc";
   facts_.dual_parameters = 1;
   facts_.dual_curvature = 2 * share_ * (1 - share_);
-  facts_.batch_size = static_cast<double>(problem_.batch_size);
-  if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
-  facts_.samples = sampler_.samples();
-  facts_.data_bytes = problem_.data.bytes();
   facts_.scratch_floats =
       Work(layers_, 1).stack.floats() * static_cast<std::size_t>(problem_.batch_size);
 }

@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/classification.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/data/partition.hpp"
 #include "kernels/dense/dense.hpp"
@@ -36,14 +37,9 @@ double area_under_curve(std::span<const float> scores, std::span<const std::int3
 
 class Auc final : public Workload {
  public:
-  struct Problem {
+  /// Labels are 0 and 1, both in train and in test.
+  struct Problem : Classification {
     std::vector<std::size_t> hidden;  // width of each hidden layer; empty: linear scores
-    SplitDataset data;                // labels 0 and 1, both in train and in test
-    std::vector<std::vector<std::int32_t>> parts;  // training samples of each node
-    std::int64_t batch_size = 16;
-    std::string sampling = "epochs";
-    std::uint64_t seed = 1;
-    std::int64_t wire_parameters = 0;  // 0: as many as the model has
   };
 
   explicit Auc(Problem problem);

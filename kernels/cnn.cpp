@@ -49,12 +49,8 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   facts_.description =
       fmt::format("{} of {} layers and {} parameters on {}", problem_.name,
                   problem_.layers.size() + 1, facts_.parameters, problem_.data.description);
-  facts_.has_accuracy = problem_.data.test.samples > 0;
-  facts_.batch_size = static_cast<double>(problem_.batch_size);
-  if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
+  set_samples(facts_, problem_, sampler_);
   multiplications_ = 3 * facts_.batch_size * static_cast<double>(network_.multiplications());
-  facts_.samples = sampler_.samples();
-  facts_.data_bytes = problem_.data.bytes();
   problem_.parts.clear();  // the sampler has its own copy
   problem_.parts.shrink_to_fit();
 }
@@ -249,13 +245,9 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
                  "must be HEIGHTxWIDTHxCHANNELS or square, got {}", image);
   problem.batch_size = read_batch_size(section);
   problem.is_uniform = read_is_uniform(section);
-  const DatasetSettings dataset = read_dataset_settings(section);
-  const PartitionSettings partition_settings = read_partition_settings(section);
-  problem.wire_parameters = read_wire_parameters(section);
-  section.finish();
+  const SampleSettings settings = read_samples(section, problem);
 
-  problem.sampling = partition_settings.sampling;
-  problem.data = load_dataset(dataset, seed);
+  problem.data = load_dataset(settings.dataset, seed);
   const std::size_t features = problem.data.train.features;
   if (image == "square") problem.image = guess_extent(features);
   const std::vector<std::size_t>& shape = problem.data.train.shape;
@@ -264,16 +256,17 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
       "must have as many numbers as a sample, {}, got {}{}{}", features, image,
       image == "square" ? "; no square of 1 or 3 channels has so many: say HEIGHTxWIDTHxCHANNELS"
                         : "",
-      shape.size() > 1 ? fmt::format(" ({} has {})", file_of(dataset, false), fmt::join(shape, "x"))
-                       : "");
+      shape.size() > 1
+          ? fmt::format(" ({} has {})", file_of(settings.dataset, false), fmt::join(shape, "x"))
+          : "");
   for (const Dataset* part : {&problem.data.train, &problem.data.test}) {
     section.expect(may_be(problem.image, part->shape), "image",
                    "must be the shape of a sample in {}, {}, got {}x{}x{}; channels come last",
-                   file_of(dataset, part == &problem.data.test), fmt::join(part->shape, "x"),
-                   problem.image.height, problem.image.width, problem.image.channels);
+                   file_of(settings.dataset, part == &problem.data.test),
+                   fmt::join(part->shape, "x"), problem.image.height, problem.image.width,
+                   problem.image.channels);
   }
-  problem.data.description += ", partition " + partition_settings.kind;
-  problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
+  deal_samples(section, settings.partition, nodes, problem);
   try {
     return std::make_unique<Cnn>(std::move(problem));
   } catch (const std::invalid_argument& error) {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/classification.hpp"
 #include "kernels/cnn_network.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/data/partition.hpp"
@@ -31,18 +32,11 @@ class Cnn final : public Workload {
   static constexpr std::size_t evaluation_block = 16;
 
   /// Everything that defines the problem.
-  struct Problem {
+  struct Problem : Classification {
     std::string name = "CNN";  // in descriptions
     std::vector<CnnLayer> layers;
-    Extent image;       // its size is that of the samples
-    SplitDataset data;  // train is not empty
-    std::vector<std::vector<std::int32_t>>
-        parts;                        // training samples of each node, as from partition()
-    std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
-    std::string sampling = "epochs";  // as BatchSampler wants it
-    bool is_uniform = false;          // the initial model
-    std::uint64_t seed = 1;
-    std::int64_t wire_parameters = 0;  // 0: as many as the model has
+    Extent image;             // its size is that of the samples
+    bool is_uniform = false;  // the initial model
   };
 
   /// `kernels` is a parameter for tests; results do not depend on it. Throws std::invalid_argument

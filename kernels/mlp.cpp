@@ -95,11 +95,7 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   const DenseLayer& last = layers_.back();
   set_parameters(facts_, last.bias + last.outputs, problem_.wire_parameters);
   for (const DenseLayer& layer : layers_) add_dense_layer(facts_, layer);
-  facts_.has_accuracy = problem_.data.test.samples > 0;
-  facts_.batch_size = static_cast<double>(problem_.batch_size);
-  if (!problem_.data.train.length.empty()) facts_.cost_unit = "token";
-  facts_.samples = sampler_.samples();
-  facts_.data_bytes = problem_.data.bytes();
+  set_samples(facts_, problem_, sampler_);
   facts_.scratch_floats =
       Activations{}.deal(nullptr, layers_, static_cast<std::size_t>(problem_.batch_size));
   multiplications_ = 3 * facts_.batch_size * count_weights(facts_);
@@ -166,7 +162,8 @@ void Mlp::forward(const float* x, std::size_t batch, const float* input, std::si
   }
 }
 
-void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
+/// Draws the mini-batch, and copies its samples to where the first layer reads them.
+void Mlp::load_batch(const GradientRequest& request, Activations& work) const {
   auto& ahead = work.ahead;
   if (ahead.instance == instance_ && ahead.node == request.node && ahead.draw == request.draw) {
     work.indices.swap(ahead.indices);
@@ -174,59 +171,87 @@ void Mlp::draw_batch(const GradientRequest& request, Activations& work) const {
     sampler_.batch(request.node, request.draw, work.indices);
   }
   ahead.instance = 0;
+  const Dataset& train = problem_.data.train;
+  const auto& input = work.input[0];
+  kernels_.gather(work.indices.size(), train.features, train.x.data(), work.indices.data(),
+                  input.at, input.stride);
+  for (std::size_t b = 0; b < work.indices.size(); ++b) {
+    work.labels[b] = train.y[static_cast<std::size_t>(work.indices[b])];
+  }
 }
+
+/// Draws the mini-batch that is likely to be the next, and answers its samples.
+std::span<const std::int32_t> Mlp::draw_ahead(const GradientRequest& next,
+                                              Activations& work) const {
+  auto& ahead = work.ahead;
+  ahead.indices.resize(work.indices.size());
+  sampler_.batch(next.node, next.draw, ahead.indices);
+  ahead.instance = instance_;
+  ahead.node = next.node;
+  ahead.draw = next.draw;
+  return ahead.indices;
+}
+
+/// Fetches samples of a data set into the cache, a share at a time.
+class Mlp::SampleFetch {
+ public:
+  SampleFetch(const Dataset& data, std::span<const std::int32_t> samples, std::size_t shares)
+      : data_(data), left_(samples), share_((samples.size() + shares - 1) / shares) {}
+  void fetch_share() {
+    const auto now = left_.first(std::min(share_, left_.size()));
+    for (const std::int32_t index : now) {
+      const auto sample = static_cast<std::size_t>(index);
+      prefetch(data_.row(sample).data(), data_.features * sizeof(float));
+      prefetch(&data_.y[sample]);
+    }
+    left_ = left_.subspan(now.size());
+  }
+
+ private:
+  const Dataset& data_;
+  std::span<const std::int32_t> left_;
+  std::size_t share_;
+};
 
 void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activations& work,
                    const DividedProducts& products) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
   work.fit(instance_, layers_, batch);
-  draw_batch(request, work);
-  kernels_.gather(batch, train.features, train.x.data(), work.indices.data(), work.input[0].at,
-                  work.input[0].stride);
-  for (std::size_t b = 0; b < batch; ++b) {
-    work.labels[b] = train.y[static_cast<std::size_t>(work.indices[b])];
-  }
-  if (batch * train.features * sizeof(float) > most_fetched) next = nullptr;
-  if (next != nullptr) {
-    work.ahead.indices.resize(batch);
-    sampler_.batch(next->node, next->draw, work.ahead.indices);
-    work.ahead.instance = instance_;
-    work.ahead.node = next->node;
-    work.ahead.draw = next->draw;
-  }
-
-  // One after the forward pass, one after the loss, one for each layer of the way back.
-  const std::size_t share =
-      next == nullptr ? 0 : (batch + layers_.size() + 1) / (layers_.size() + 2);
-  std::size_t fetched = 0;
-  const auto fetch_share = [&] {
-    for (const std::size_t end = std::min(fetched + share, batch); fetched < end; ++fetched) {
-      const auto sample = static_cast<std::size_t>(work.ahead.indices[fetched]);
-      prefetch(train.row(sample).data(), train.features * sizeof(float));
-      prefetch(&train.y[sample]);
-    }
-  };
+  load_batch(request, work);
+  std::span<const std::int32_t> next_samples;
+  if (next != nullptr && batch * train.features * sizeof(float) <= most_fetched)
+    next_samples = draw_ahead(*next, work);
+  // One share after the forward pass, one after the loss, one for each layer of the way back.
+  SampleFetch fetch(train, next_samples, layers_.size() + 2);
 
   forward(request.x, batch, work.input[0].at, work.input[0].stride, work, products,
           list_ahead(request, work));
-  fetch_share();
+  fetch.fetch_share();
   const auto& logits = work.input.back();
   kernels_.softmax_cross_entropy(batch, layers_.back().outputs, logits.at, logits.stride,
                                  work.labels.data(), work.losses.data());
-  fetch_share();
+  fetch.fetch_share();
   double loss = 0;
   for (const double sample_loss : work.losses) loss += sample_loss;
   request.loss = loss / static_cast<double>(batch);
+  backward(request, work, products, fetch);
+  // What overflowed on the way may be no gradient.
+  if (std::isfinite(request.loss) && products.have_overflowed())
+    request.loss = loss_with(is_finite(work), request.loss);
+}
 
-  const float* dy = logits.at;
+/// From the gradient of the logits, which stands in their place, to that of the model, or sums with it.
+void Mlp::backward(const GradientRequest& request, Activations& work,
+                   const DividedProducts& products, SampleFetch& fetch) const {
+  const float* dy = work.input.back().at;
   for (std::size_t l = layers_.size(); l-- > 0;) {
     const DenseLayer& layer = layers_[l];
-    const dense::Shape shape{batch, layer.inputs, layer.outputs};
+    const dense::Shape shape{work.labels.size(), layer.inputs, layer.outputs};
     const auto& input = work.input[l];
     const std::size_t dy_stride = work.input[l + 1].stride;
     float* dx = work.slope[l];
-    fetch_share();
+    fetch.fetch_share();
     if (l > 0) {  // first, because a sum may take the place of x
       products.input_gradient(shape, dy, dy_stride, request.x + layer.weights, input.at,
                               input.stride, dx);
@@ -245,9 +270,6 @@ void Mlp::gradient(GradientRequest& request, const GradientRequest* next, Activa
     }
     dy = dx;
   }
-  // What overflowed on the way may be no gradient.
-  if (std::isfinite(request.loss) && products.have_overflowed())
-    request.loss = loss_with(is_finite(work), request.loss);
 }
 
 /// Whether the gradient is finite whose activations and slopes are there: computes it once more.
@@ -309,15 +331,10 @@ std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size
   problem.seed = seed;
   problem.batch_size = read_batch_size(section);
   problem.is_uniform = read_is_uniform(section);
-  const DatasetSettings dataset = read_dataset_settings(section);
-  const PartitionSettings partition_settings = read_partition_settings(section);
-  problem.wire_parameters = read_wire_parameters(section);
-  section.finish();
+  const SampleSettings settings = read_samples(section, problem);
 
-  problem.sampling = partition_settings.sampling;
-  problem.data = load_dataset(dataset, seed);
-  problem.data.description += ", partition " + partition_settings.kind;
-  problem.parts = partition(section, partition_settings, problem.data.train, nodes, seed);
+  problem.data = load_dataset(settings.dataset, seed);
+  deal_samples(section, settings.partition, nodes, problem);
   return std::make_unique<Mlp>(std::move(problem));
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/classification.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/data/partition.hpp"
 #include "kernels/dense/dense.hpp"
@@ -26,17 +27,10 @@ namespace starling {
 class Mlp final : public Workload {
  public:
   /// Everything that defines the problem.
-  struct Problem {
+  struct Problem : Classification {
     std::vector<std::size_t>
-        hidden;         // width of each hidden layer, positive; empty: softmax regression
-    SplitDataset data;  // train is not empty
-    std::vector<std::vector<std::int32_t>>
-        parts;                        // training samples of each node, as from partition()
-    std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
-    std::string sampling = "epochs";  // as BatchSampler wants it
-    bool is_uniform = false;          // the initial model
-    std::uint64_t seed = 1;
-    std::int64_t wire_parameters = 0;  // 0: as many as the model has
+        hidden;               // width of each hidden layer, positive; empty: softmax regression
+    bool is_uniform = false;  // the initial model
   };
 
   /// `kernels` is a parameter for tests; results do not depend on it.
@@ -67,11 +61,15 @@ class Mlp final : public Workload {
 
  private:
   struct Activations;
+  class SampleFetch;
 
   /// `next`: which is likely to follow on this thread, or null; its rows need not be in place.
   void gradient(GradientRequest& request, const GradientRequest* next, Activations& work,
                 const DividedProducts& products) const;
-  void draw_batch(const GradientRequest& request, Activations& work) const;
+  void load_batch(const GradientRequest& request, Activations& work) const;
+  std::span<const std::int32_t> draw_ahead(const GradientRequest& next, Activations& work) const;
+  void backward(const GradientRequest& request, Activations& work, const DividedProducts& products,
+                SampleFetch& fetch) const;
   dense::Ahead list_ahead(const GradientRequest& request, Activations& work) const;
   bool is_finite(const Activations& work) const;
   /// `ahead`: what is fetched into the cache meanwhile.

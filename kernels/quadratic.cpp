@@ -7,10 +7,7 @@
 #include "kernels/quadratic.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -18,6 +15,7 @@
 
 #include <fmt/core.h>
 
+#include "kernels/data/dataset.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/worth_threads.hpp"
@@ -178,10 +176,9 @@ double center(const Settings& settings, NodeId node, Random& random) {
 
 /// The numbers of a text file; lines that begin with # say what they are.
 std::vector<double> read_start(const std::string& path, std::size_t dimension) {
-  std::ifstream file(path);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
+  std::istringstream lines(read_whole_file(path));
   std::vector<double> numbers;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     if (line.starts_with('#')) continue;
     std::istringstream words(line);
     while (!(words >> std::ws).eof()) {

@@ -28,9 +28,8 @@ const WorkloadEntry& find(const Section& section) {
 }
 
 std::int64_t read_wire_parameters(const Section& section) {
-  return read_at_least(
-      section, "wire_parameters", 0, 0,
-      "floats that a message with a model has on the wire; 0: as many as the model");
+  return read_whole(section, "wire_parameters", 0, 0, most_parameters,
+                    "floats that a message with a model has on the wire; 0: as many as the model");
 }
 
 }  // namespace starling::workloads

@@ -30,6 +30,9 @@ std::span<const WorkloadEntry> catalog();
 /// The entry that the section's `kind` names; ScenarioError listing the names if there is none.
 const WorkloadEntry& find(const Section& section);
 
+/// Floats of the largest model that messages may have.
+inline constexpr std::int64_t most_parameters = 10'000'000'000'000;
+
 /// Reads `wire_parameters`, the key by which a small model stands in for a large one: the number of
 /// floats the network sees, or 0 for as many as the model has.
 std::int64_t read_wire_parameters(const Section& section);

@@ -46,7 +46,6 @@ constexpr std::array presets{Preset{"resnet50", 25'559'081, resnet50_tensors},
                              Preset{"inception_lstm", 34'663'525, inception_lstm_tensors}};
 constexpr std::int64_t bytes_per_parameter = 4;
 constexpr std::int64_t most_batch = 1 << 30;
-constexpr std::int64_t most_parameters = 10'000'000'000'000;
 constexpr std::int64_t most_floats = std::numeric_limits<std::int32_t>::max();  // of a vector
 
 class Timing final : public Workload {
@@ -130,6 +129,7 @@ std::vector<std::size_t> read_tensors(const Section& section, std::string& model
     sizes.push_back(static_cast<std::size_t>(size));
     sum += size;
   }
+  section.expect(!sizes.empty(), "tensors", "must name at least one tensor");
   if (model != "a model" && sum != static_cast<double>(parameters)) {
     section.expect(sum <= most_parameters, "tensors", "must add up to at most {}, got {}",
                    most_parameters, sum);

@@ -91,19 +91,10 @@ std::size_t count_values(const std::vector<std::uint32_t>& shape, std::size_t he
   return count;
 }
 
-Idx read_idx(const std::string& named, bool is_labels) {
-  std::error_code none;
-  const bool is_there =
-      std::filesystem::exists(named, none) || !std::filesystem::exists(named + ".gz", none);
-  const std::string path = is_there ? named : named + ".gz";
-  errno = 0;
-  const GzFile file(gzopen(path.c_str(), "rb"));
-  if (!file) {
-    throw Error(fmt::format("{}: cannot open: {}", path,
-                            errno != 0 ? std::strerror(errno) : "out of memory"));
-  }
+/// The header's sizes.
+std::vector<std::uint32_t> read_shape(gzFile file, const std::string& path, bool is_labels) {
   std::array<std::uint8_t, 4> magic{};
-  const std::size_t found = read_bytes(file.get(), path, magic.data(), magic.size());
+  const std::size_t found = read_bytes(file, path, magic.data(), magic.size());
   if (found < magic.size()) {
     throw Error(
         fmt::format("{}: expected an IDX header of at least 8 bytes, found {} bytes", path, found));
@@ -115,35 +106,56 @@ Idx read_idx(const std::string& named, bool is_labels) {
                             fmt::join(magic, " ")));
   }
   std::vector<std::uint8_t> sizes(4 * rank);
-  const std::size_t found_sizes = read_bytes(file.get(), path, sizes.data(), sizes.size());
+  const std::size_t found_sizes = read_bytes(file, path, sizes.data(), sizes.size());
   if (found_sizes < sizes.size()) {
     throw Error(fmt::format("{}: expected an IDX header of {} bytes, found {} bytes", path,
                             4 + 4 * rank, magic.size() + found_sizes));
   }
-  Idx idx;
-  for (std::size_t r = 0; r < rank; ++r) idx.shape.push_back(big_endian(&sizes[4 * r]));
+  std::vector<std::uint32_t> shape;
+  for (std::size_t r = 0; r < rank; ++r) shape.push_back(big_endian(&sizes[4 * r]));
+  return shape;
+}
 
-  const std::size_t header = 4 + 4 * rank;
-  const bool is_compressed = gzdirect(file.get()) == 0;
-  const std::size_t count = count_values(idx.shape, header, is_compressed, path);
+/// The values behind the header, which fill the rest of the file.
+std::vector<std::uint8_t> read_values(gzFile file, const std::string& path,
+                                      const std::vector<std::uint32_t>& shape) {
+  const std::size_t header = 4 + 4 * shape.size();
+  const bool is_compressed = gzdirect(file) == 0;
+  const std::size_t count = count_values(shape, header, is_compressed, path);
   // One more is asked for in the same call: zlib looks at what is behind the last value of a gzip stream, its check sum and
   // whether it is whole, only where it is asked for more than it has.
-  idx.values.resize(count + 1);
-  const std::size_t got = read_bytes(file.get(), path, idx.values.data(), count + 1);
+  std::vector<std::uint8_t> values(count + 1);
+  const std::size_t got = read_bytes(file, path, values.data(), count + 1);
   if (got < count) {
     throw Error(fmt::format("{}: expected {} bytes for {} values, found {}", path, header + count,
-                            to_text(idx.shape), header + got));
+                            to_text(shape), header + got));
   }
   if (got > count) {
     throw Error(
         fmt::format("{}: expected the end of the file after {} bytes for {} values, found more",
-                    path, header + count, to_text(idx.shape)));
+                    path, header + count, to_text(shape)));
   }
-  idx.values.pop_back();
+  values.pop_back();
   int code = 0;
-  gzerror(file.get(), &code);
+  gzerror(file, &code);
   if (code == Z_BUF_ERROR)
     throw Error(fmt::format("{}: expected a complete gzip file, found no end of it", path));
+  return values;
+}
+
+Idx read_idx(const std::string& named, bool is_labels) {
+  std::error_code none;
+  const bool is_there =
+      std::filesystem::exists(named, none) || !std::filesystem::exists(named + ".gz", none);
+  const std::string path = is_there ? named : named + ".gz";
+  errno = 0;
+  const GzFile file(gzopen(path.c_str(), "rb"));
+  if (!file) {
+    throw Error(fmt::format("{}: cannot open: {}", path,
+                            errno != 0 ? std::strerror(errno) : "out of memory"));
+  }
+  Idx idx{.shape = read_shape(file.get(), path, is_labels), .values = {}};
+  idx.values = read_values(file.get(), path, idx.shape);
   return idx;
 }
 

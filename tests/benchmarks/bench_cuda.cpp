@@ -68,7 +68,8 @@ struct Case {
 Mlp make(const Case& c, std::size_t nodes) {
   constexpr std::size_t samples = 16384;
   Random random(1, "bench");
-  Mlp::Problem problem{.hidden = c.hidden, .data = {}, .parts = {}};
+  Mlp::Problem problem;
+  problem.hidden = c.hidden;
   Dataset& train = problem.data.train;
   train = {.samples = samples, .features = c.features, .classes = 10};
   for (std::size_t i = 0; i < samples * c.features; ++i)

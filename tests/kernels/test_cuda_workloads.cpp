@@ -37,7 +37,8 @@ struct Sizes {
 };
 
 Mlp make(const Sizes& sizes, float scale = 1) {
-  Mlp::Problem problem{.hidden = sizes.hidden, .data = {}, .parts = {}};
+  Mlp::Problem problem;
+  problem.hidden = sizes.hidden;
   problem.data.train = noise(43, sizes.features, sizes.classes, 1);
   for (float& value : problem.data.train.x) value *= scale;
   problem.data.test = noise(sizes.test_samples, sizes.features, sizes.classes, 2);
@@ -104,7 +105,7 @@ TEST_CASE("cuda: mini-batches drawn on the device have the CPU's samples") {
   const auto device = test::open_device();
   constexpr std::int32_t samples = 700;
   for (const char* sampling : {"epochs", "uniform"}) {
-    Mlp::Problem problem{.hidden = {}, .data = {}, .parts = {}};
+    Mlp::Problem problem;
     problem.data.train = noise(samples, 3, 2, 1);
     problem.batch_size = 50;  // within an epoch, over the end of one, and over the ends of many
     problem.sampling = sampling;

@@ -223,7 +223,11 @@ TEST_CASE("wrong settings of a quadratic are located in the scenario") {
   wrong({{"centers", "list"}, {"center_values", ""}},
         "test.ini:7: workload.center_values must name at least one number");
   wrong({{"wire_parameters", "-5"}},
-        "test.ini:7: workload.wire_parameters must not be negative, got -5");
+        "test.ini:7: workload.wire_parameters must be from 0 to 10000000000000, got -5");
+  // Bytes beyond the largest whole number ended in an internal error.
+  wrong({{"wire_parameters", "9223372036854775807"}},
+        "test.ini:7: workload.wire_parameters must be from 0 to 10000000000000, got "
+        "9223372036854775807");
 }
 
 TEST_CASE("a quadratic may stand in for a large model") {
@@ -259,4 +263,6 @@ TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   CHECK(start() == std::vector<float>{22, 24, 26});
   std::filesystem::remove(path);
   CHECK_THROWS_WITH_AS(start(), (path + ": cannot open: No such file or directory").c_str(), Error);
+  std::filesystem::create_directory(path);
+  CHECK_THROWS_WITH_AS(start(), (path + ": cannot read: Is a directory").c_str(), Error);
 }

@@ -69,6 +69,9 @@ TEST_CASE("a list of tensors says the size of the model if no other key does") {
       make({{"tensors", "100, 20, 3"}, {"bytes", "500 B"}}),
       "test.ini:7: workload.tensors must add up to the model's 125 parameters, got 123",
       ScenarioError);
+  // An empty list was a model of no parameters, and a division by them.
+  CHECK_THROWS_WITH_AS(make({{"tensors", ""}}),
+                       "test.ini:7: workload.tensors must name at least one tensor", ScenarioError);
 }
 
 TEST_CASE("wrong sizes are located in the scenario") {
