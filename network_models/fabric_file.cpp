@@ -3,7 +3,7 @@
 // Vertices  `kind` = switch marks a switch; every other one is a host. Hosts are numbered by their
 //           names as nodes of a topology are; those beyond the number of nodes stay idle.
 // Edges     cables, with `latency` ("1 us") and `bandwidth` ("12.5 GB/s"), each of which may be left
-//           out for the scenario's. An undirected edge is two links, one per direction, a directed
+//           out for the scenario's, or the scenario's if all cables have their own. An undirected edge is two links, one per direction, a directed
 //           one is one. Several edges between the same vertices are parallel cables, whose
 //           links are named a -> b, a -> b (2), ..
 //           An attribute that looks like one of these, by its name (`bandwith`) or its value (type = switch,
@@ -47,7 +47,7 @@ std::string attribute_of(std::string_view value) {
 
 class Drawing {
  public:
-  Drawing(const Section& section, const std::string& path, Link usual, NodeId hosts)
+  Drawing(const Section& section, const std::string& path, const UsualLink& usual, NodeId hosts)
       : section_(section),
         path_(path),
         graph_(read_graph(
@@ -130,25 +130,27 @@ class Drawing {
     }
   }
 
-  void read_edge(const GraphFile::Edge& edge, Link usual) {
+  void read_edge(const GraphFile::Edge& edge, const UsualLink& usual) {
     const std::string& source = graph_.vertices[edge.source].name;
     const std::string& target = graph_.vertices[edge.target].name;
     expect(edge.source != edge.target, edge.line,
            "expected cables between two vertices, found one from {} to itself", source);
-    Link link = usual;
-    const auto read = [&](std::string_view key, const auto& parse) {
+    const auto read = [&]<class T>(std::string_view key, const std::optional<T>& otherwise,
+                                   T (*parse)(std::string_view)) {
       const std::string_view text = attribute(edge.attributes, key);
-      if (text.empty()) return;
+      expect(!text.empty() || otherwise, edge.line,
+             "expected a {} of the cable between {} and {}, or network.{} for all that have none",
+             key, source, target, key);
+      if (text.empty()) return *otherwise;
       try {
-        parse(text);
+        return parse(text);
       } catch (const std::invalid_argument& error) {
         fail(edge.line, "{} of the cable between {} and {} {}", key, source, target, error.what());
       }
     };
-    read("latency", [&](std::string_view text) { link.latency = parse_duration(text); });
-    read("bandwidth", [&](std::string_view text) {
-      link.bytes_per_second = parse_bandwidth(text).bytes_per_second;
-    });
+    const Link link{
+        .bytes_per_second = read("bandwidth", usual.bandwidth, parse_bandwidth).bytes_per_second,
+        .latency = read("latency", usual.latency, parse_duration)};
     expect(link.latency <= longest_latency, edge.line,
            "expected latencies of at most {}, found {} between {} and {}", to_text(longest_latency),
            to_text(link.latency), source, target);
@@ -242,10 +244,10 @@ class Drawing {
 
 }  // namespace
 
-std::function<Fabric(Link)> read_fabric_file(const Section& section, NodeId hosts) {
+std::function<Fabric()> read_fabric_file(const Section& section, NodeId hosts, UsualLink usual) {
   const auto given =
       section.required<std::string>("file", "a .graphml, .xml, .dot or .gv file of the network");
-  return [&section, given, hosts](Link usual) {
+  return [&section, given, hosts, usual]() {
     const std::string path = section.resolve_path(given);
     return Drawing(section, path, usual, hosts).build();
   };

@@ -98,9 +98,15 @@ Cables jellyfish_cables(NodeId switches, NodeId degree, std::uint64_t seed);
 /// Between themselves messages cross one link of their host, `local`.
 Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local);
 
+/// What a scenario says of every link; a file that draws the fabric may say it of each instead.
+struct UsualLink {
+  std::optional<Bandwidth> bandwidth;
+  std::optional<Duration> latency;
+};
+
 /// Reads the key `file` for so many hosts; what it returns reads the file and wires it, after
-/// section.finish(), with links like the one given where it does not say (fabric_file.cpp).
-std::function<Fabric(Link)> read_fabric_file(const Section& section, NodeId hosts);
+/// section.finish(), with usual links where it does not say (fabric_file.cpp).
+std::function<Fabric()> read_fabric_file(const Section& section, NodeId hosts, UsualLink usual);
 
 /// The same for sites far apart by a matrix of latencies (fabric_matrix.cpp). The link given is a
 /// host's own.

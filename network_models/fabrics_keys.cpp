@@ -204,6 +204,38 @@ Build read_jellyfish(const Section& section, NodeId hosts, std::uint64_t seed) {
   return [=](Link link) { return jellyfish(switches, degree, hosts_per_switch, seed, link); };
 }
 
+/// Reads a key of links that may be missing where a file draws the fabric.
+template <class T>
+std::optional<T> read_if_given(const Section& section, std::string_view key,
+                               std::string_view help) {
+  if (!section.peek<std::string>(key, "").empty()) return section.required<T>(key, help);
+  section.optional<std::string>(key, "", help);
+  return std::nullopt;
+}
+
+UsualLink read_usual_link(const Section& section, bool is_drawn,
+                          const std::optional<Preset>& preset) {
+  const char* bandwidth = "of every link, in each direction, unless a file says otherwise";
+  const char* latency = "of every link likewise";
+  if (is_drawn && !preset)
+    return {read_if_given<Bandwidth>(section, "bandwidth", bandwidth),
+            read_if_given<Duration>(section, "latency", latency)};
+  return {read_unless_preset(section, "bandwidth", preset, &Preset::bandwidth, bandwidth),
+          read_unless_preset(section, "latency", preset, &Preset::hop, latency)};
+}
+
+/// Reads the bandwidth of some links, by default the usual one over `divisor`; 0 if there is none and none `is_needed`.
+double read_bandwidth(const Section& section, std::string_view key,
+                      const std::optional<Bandwidth>& usual, double divisor, bool is_needed,
+                      std::string_view help) {
+  if (usual)
+    return section.optional<Bandwidth>(key, Bandwidth{usual->bytes_per_second / divisor}, help)
+        .bytes_per_second;
+  const auto own = read_if_given<Bandwidth>(section, key, help);
+  section.expect(own || !is_needed, key, "is missing, and network.bandwidth, its default, too");
+  return own ? own->bytes_per_second : 0;
+}
+
 }  // namespace
 
 void expect_latency(const Section& section, std::string_view key, Duration latency) {
@@ -218,24 +250,18 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
                      {"crossbar", "dragonfly", "fat_tree", "file", "hypercube", "hyperx",
                       "jellyfish", "matrix", "ring", "slim_fly", "star", "torus"},
                      "crossbar", "how the hosts are wired");
-  const Link link{
-      .bytes_per_second =
-          read_unless_preset(section, "bandwidth", preset, &Preset::bandwidth,
-                             "of every link, in each direction, unless a file says otherwise")
-              .bytes_per_second,
-      .latency =
-          read_unless_preset(section, "latency", preset, &Preset::hop, "of every link likewise")};
+  const UsualLink usual = read_usual_link(section, kind == "file", preset);
+  const Link link{.bytes_per_second = usual.bandwidth.value_or(Bandwidth{}).bytes_per_second,
+                  .latency = usual.latency.value_or(Duration{0})};
   expect_latency(section, "latency", link.latency);
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
-  const Link local{.bytes_per_second =
-                       section
-                           .optional<Bandwidth>("local_bandwidth", Bandwidth{link.bytes_per_second},
-                                                "of all messages within a host, if several nodes "
-                                                "share it; bandwidth if not given")
-                           .bytes_per_second,
-                   .latency = section.optional<Duration>("local_latency", Duration{0},
-                                                         "of a message within a host")};
+  const Link local{
+      .bytes_per_second = read_bandwidth(
+          section, "local_bandwidth", usual.bandwidth, 1, nodes_per_host > 1,
+          "of all messages within a host, if several nodes share it; bandwidth if not given"),
+      .latency =
+          section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
   expect_latency(section, "local_latency", local.latency);
   for (const char* key : {"local_bandwidth", "local_latency"}) {
     section.expect(!section.has(key) || section.has("nodes_per_host"), key,
@@ -250,17 +276,16 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
     slow_hosts.push_back(static_cast<NodeId>(host));
   }
   const double slow_bandwidth =
-      section
-          .optional<Bandwidth>("slow_bandwidth", Bandwidth{link.bytes_per_second / 10},
-                               "of the links at slow_hosts; bandwidth / 10 if not given")
-          .bytes_per_second;
+      read_bandwidth(section, "slow_bandwidth", usual.bandwidth, 10, !slow_hosts.empty(),
+                     "of the links at slow_hosts; bandwidth / 10 if not given");
   section.expect(!section.has("slow_bandwidth") || section.has("slow_hosts"), "slow_bandwidth",
                  "needs slow_hosts, which says whose links are slow");
 
   const auto build = [&]() -> Build {
     if (kind == "dragonfly") return read_dragonfly(section, hosts);
     if (kind == "fat_tree") return read_fat_tree(section, hosts);
-    if (kind == "file") return read_fabric_file(section, hosts);
+    if (kind == "file")
+      return [draw = read_fabric_file(section, hosts, usual)](Link) { return draw(); };
     if (kind == "hypercube") return read_hypercube(section, hosts);
     if (kind == "hyperx") return read_hyperx(section, hosts);
     if (kind == "jellyfish") return read_jellyfish(section, hosts, seed);

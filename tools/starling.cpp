@@ -1,11 +1,15 @@
 // The program `starling`: finds the command and runs it. Exit status 0 if it did; failure.hpp has the others.
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <iterator>
+#include <string>
 #include <string_view>
+#include <system_error>
 
 #include <fmt/core.h>
 
@@ -71,6 +75,10 @@ int execute(const Arguments& words) {
   throw UsageError(fmt::format("there is no command {}; starling --help lists them", words[0]));
 }
 
+Error unwritten(const std::string& why) {
+  return Error(fmt::format("standard output: cannot write: {}", why));
+}
+
 }  // namespace
 
 std::string_view summary_of(std::string_view command) {
@@ -87,8 +95,11 @@ int main(int count, char** words) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file past its limit is then told as a full disk is
   try {
     const int status = execute(Arguments(words + 1, words + count));
-    if (std::fflush(stdout) != 0) throw Error("standard output: cannot write");
+    if (std::fflush(stdout) != 0) throw unwritten(std::strerror(errno));
     return status;
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) == 0) return tell(std::current_exception());
+    return tell(std::make_exception_ptr(unwritten(error.code().message())));  // fmt names no file
   } catch (...) {
     return tell(std::current_exception());
   }

@@ -49,6 +49,8 @@ Topology torus(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   for (const NodeId side : sides) product *= side;
   section.expect(product == nodes, "sides", "must multiply to the {} nodes, got {} = {}", nodes,
                  text, product);
+  if (!section.has("sides") && sides.front() == 1 && nodes > 3)
+    section.warn("kind", "torus is a ring here: {} nodes make no rectangle", nodes);
 
   std::vector<Connection> connections;
   NodeId stride = nodes;

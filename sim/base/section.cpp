@@ -180,13 +180,25 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 const std::string* most_alike(std::string_view found, const std::vector<std::string>& known) {
+  // Of short names, one with another letter is another word: cpu, gpu.
+  constexpr std::size_t short_name = 3;
   constexpr std::size_t longest = 64;  // longer than any name; keeps the table small
   const std::string* best = nullptr;
   std::size_t least = std::max<std::size_t>(1, found.size() / 3) + 1;
   const std::string small = lower(std::string(found));
+  const auto is_cut_short = [&](const std::string& candidate) {
+    return small.size() > short_name && small.size() <= longest &&
+           lower(candidate).starts_with(small);
+  };
+  if (std::ranges::count_if(known, is_cut_short) == 1)
+    return &*std::ranges::find_if(known, is_cut_short);
   for (const std::string& candidate : known) {
     if (found.size() > longest || candidate.size() > longest) continue;
-    const std::size_t distance = edit_distance(small, lower(candidate));
+    const std::string other = lower(candidate);
+    const std::size_t distance = edit_distance(small, other);
+    const bool has_another_letter =
+        other.size() == small.size() && distance == 1 && !std::ranges::is_permutation(small, other);
+    if (has_another_letter && small.size() <= short_name) continue;
     if (distance < least && distance < candidate.size()) {
       least = distance;
       best = &candidate;

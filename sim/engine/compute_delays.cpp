@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/number_file.hpp"
 #include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 
@@ -21,6 +22,10 @@ DelaySettings read_delays(const Section& section, NodeId nodes) {
   const std::int64_t restart =
       read_at_least(section, "delay_restart", 0, 0,
                     "with delay_draws: these streams begin anew after so many steps; 0: never");
+  const auto trace = section.resolve_path(section.optional<std::string>(
+      "delay_trace", "",
+      "CSV file of further delays, of each node at each step, as in a trace; starts over behind "
+      "its end"));
   section.expect(probability == 0 || delayed == 0, "delayed_nodes",
                  "must be 0 where delay_probability is given, got {}", delayed);
   section.expect(draws == 0 || (probability == 0 && delayed == 0), "delay_draws",
@@ -36,26 +41,36 @@ DelaySettings read_delays(const Section& section, NodeId nodes) {
           .probability = probability,
           .delayed_nodes = delayed,
           .draws = static_cast<int>(draws),
-          .restart = restart};
+          .restart = restart,
+          .trace = trace};
 }
 
-ComputeDelays::ComputeDelays(DelaySettings settings, NodeId nodes, std::uint64_t seed)
+ComputeDelays::ComputeDelays(const Section& section, const DelaySettings& settings, NodeId nodes,
+                             std::uint64_t seed)
     : settings_(settings),
       nodes_(nodes),
       seed_(seed),
-      cursors_(settings.draws > 0 ? static_cast<std::size_t>(nodes) : 0) {}
+      cursors_(settings.draws > 0 ? static_cast<std::size_t>(nodes) : 0) {
+  if (settings.trace.empty()) return;
+  trace_ = read_named_file(section, "delay_trace", [&] {
+    return DurationTrace({.path = settings.trace, .key = "delay_trace"});
+  });
+}
 
 Duration ComputeDelays::delay(NodeId node, Step step) const {
-  bool is_delayed = false;
+  const Duration constant = is_delayed(node, step) ? settings_.delay : Duration{0};
+  if (!trace_) return constant;
+  return after(Time{constant}, from_seconds(trace_->at(node, step))).time_since_epoch();
+}
+
+bool ComputeDelays::is_delayed(NodeId node, Step step) const {
   if (settings_.delayed_nodes > 0) {
     const std::vector<NodeId>& nodes = chosen(step);
-    is_delayed = std::binary_search(nodes.begin(), nodes.end(), node);
-  } else if (settings_.draws > 0) {
-    is_delayed = draws_itself(node, step);
-  } else if (settings_.probability > 0) {
-    is_delayed = Random(seed_, "delay", node, step).uniform() < settings_.probability;
+    return std::binary_search(nodes.begin(), nodes.end(), node);
   }
-  return is_delayed ? settings_.delay : Duration{0};
+  if (settings_.draws > 0) return draws_itself(node, step);
+  return settings_.probability > 0 &&
+         Random(seed_, "delay", node, step).uniform() < settings_.probability;
 }
 
 double ComputeDelays::mean_seconds() const {
@@ -66,7 +81,7 @@ double ComputeDelays::mean_seconds() const {
     for (int i = 0; i < settings_.draws; ++i) misses *= 1 - 1.0 / nodes_;
     share = 1 - misses;
   }
-  return share * to_seconds(settings_.delay);
+  return share * to_seconds(settings_.delay) + (trace_ ? trace_->mean() : 0);
 }
 
 bool ComputeDelays::draws_itself(NodeId node, Step step) const {

@@ -1,4 +1,5 @@
-// Injected delays: some gradients take longer by a constant, as in the experiments of the papers.
+// Injected delays: some gradients take longer by a constant, as in the experiments of the papers, or by what a file
+// says of each (delay_trace, a file as compute_trace.hpp reads it), or both.
 //
 // delay_draws is what the code of eager-SGD and WAGMA-SGD does (their input stages, with two draws). Every node has a
 // generator of its own, but all have the same seed. At each step a node draws up to so many numbers of nodes and stops at
@@ -12,11 +13,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "sim/base/section.hpp"
 #include "sim/base/time.hpp"
 #include "sim/base/types.hpp"
+#include "sim/engine/compute_trace.hpp"
 
 namespace starling {
 
@@ -26,21 +30,26 @@ struct DelaySettings {
   NodeId delayed_nodes = 0;  // or: exactly so many at each step
   int draws = 0;             // or: who draws itself among so many of a stream that all seed alike
   Step restart = 0;          // these streams begin anew after so many steps; 0: never
+  std::string trace;         // file of further delays by node and step; empty: none
 };
 
-/// Reads delay, delay_probability, delayed_nodes, delay_draws and delay_restart.
+/// Reads delay, delay_probability, delayed_nodes, delay_draws, delay_restart and delay_trace.
 DelaySettings read_delays(const Section& section, NodeId nodes);
 
 class ComputeDelays {
  public:
-  ComputeDelays(DelaySettings settings, NodeId nodes, std::uint64_t seed);
+  /// Throws ScenarioError of delay_trace if that file is wrong.
+  ComputeDelays(const Section& section, const DelaySettings& settings, NodeId nodes,
+                std::uint64_t seed);
 
-  /// Zero for most. One thread at a time may ask.
+  /// Zero for most. One thread at a time may ask. Throws std::invalid_argument past the clock's end.
   Duration delay(NodeId node, Step step) const;
   /// Seconds that delays add to a gradient, on the mean over nodes and steps.
   double mean_seconds() const;
 
  private:
+  /// Whether the constant delay hits.
+  bool is_delayed(NodeId node, Step step) const;
   /// The delayed nodes of a step, sorted.
   const std::vector<NodeId>& chosen(Step step) const;
   /// Whether the node draws itself in the step.
@@ -59,6 +68,7 @@ class ComputeDelays {
   };
 
   DelaySettings settings_;
+  std::optional<DurationTrace> trace_;
   NodeId nodes_;
   std::uint64_t seed_;
   // Nodes are at much the same step, so the choices of a few steps answer nearly all questions.

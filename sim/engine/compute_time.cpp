@@ -24,7 +24,7 @@ ComputeTime::ComputeTime(const Section& section, const Settings& settings, NodeI
                          std::uint64_t seed, const BatchCost& cost)
     : distribution_(section, settings.distribution, nodes, seed, cost),
       speed_(settings.speed, seed),
-      delays_(settings.delays, nodes, seed) {}
+      delays_(section, settings.delays, nodes, seed) {}
 
 Duration ComputeTime::duration(NodeId node, Step step, BatchName batch) const {
   const double seconds = speed_.seconds(node, step, distribution_.seconds(node, step, batch));

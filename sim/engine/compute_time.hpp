@@ -27,6 +27,7 @@
 //     delay_draws         who draws itself among so many of a stream that all seed alike
 //                         (compute_delays.hpp)
 //   delay_restart         with delay_draws: all streams begin anew after so many steps
+//   delay_trace           further delays per step and node, out of a file (compute_trace.hpp)
 //
 // Every draw is named by (seed, node, step), so a duration depends on nothing else but, with per_token,
 // the batch, and the simulation and a paced MPI run agree on it. A batch that several nodes compute with

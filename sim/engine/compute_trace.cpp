@@ -67,7 +67,7 @@ TraceSettings read_trace_settings(const Section& section, NodeId nodes) {
 }
 
 DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(settings)) {
-  NumberFile file(settings_.path, "the trace of compute.trace", "numbers of seconds");
+  NumberFile file(settings_.path, "the trace of compute." + settings_.key, "numbers of seconds");
   if (file.next()) {
     file.header() == list_header ? read_list(file) : read_columns(file);
   }

@@ -17,6 +17,7 @@ namespace starling {
 
 struct TraceSettings {
   std::string path;
+  std::string key = "trace";  // that names the file
   Step shift = 0;
   bool repeats = true;  // starts over behind its end; else that is an error
 };

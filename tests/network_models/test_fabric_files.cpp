@@ -209,6 +209,39 @@ TEST_CASE("a fabric file that is wrong is refused by file, line and rule") {
   CHECK(refusal(with("file", {}), 2) == "test.ini:0: network.file is missing");
 }
 
+TEST_CASE("a fabric file whose cables all have their own values needs none of the scenario") {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.write("net.dot", R"(graph {
+    a -- b [latency="2 us", bandwidth="1 GB/s"];
+    b -- c [latency="3 us", bandwidth="2 GB/s"];
+  })");
+  const auto drawn = [](const std::string& file, const Keys& more) {
+    Keys keys = {{"kind", "fluid"}, {"fabric", "file"}, {"file", file}};
+    keys.insert(keys.end(), more.begin(), more.end());
+    return keys;
+  };
+  // a to c: 5 us, and 1 ns per byte over the slower cable.
+  const std::vector<network_test::Start> starts = {{0, 0, 2, 1'000}};
+  CHECK(arrivals(drawn(path, {}), 3, starts) == std::vector<std::int64_t>{6'000});
+  // As a scenario with its defaults filled in says it.
+  const Keys unset = {
+      {"bandwidth", ""}, {"latency", ""}, {"slow_hosts", ""}, {"slow_bandwidth", ""}};
+  CHECK(arrivals(drawn(path, unset), 3, starts) == std::vector<std::int64_t>{6'000});
+  CHECK(refusal(drawn(path, {{"slow_hosts", "1"}}), 3) ==
+        "test.ini:0: network.slow_bandwidth is missing, and network.bandwidth, its default, too");
+  CHECK(refusal(drawn(path, {{"nodes_per_host", "2"}}), 6) ==
+        "test.ini:0: network.local_bandwidth is missing, and network.bandwidth, its default, too");
+  const auto partial = directory.write("partial.dot", "graph {\n a -- b [bandwidth=\"1 GB/s\"]\n}");
+  CHECK(refusal(drawn(partial, {}), 2) ==
+        "test.ini:1: network.file " + partial +
+            ":2: expected a latency of the cable between a and b, or network.latency for all that "
+            "have none");
+  CHECK(arrivals(drawn(partial, {{"latency", "4 us"}}), 2, {{0, 0, 1, 1'000}}) ==
+        std::vector<std::int64_t>{5'000});
+  CHECK(refusal({{"kind", "fluid"}, {"fabric", "ring"}, {"latency", "1 us"}}, 4)
+            .starts_with("test.ini:0: network.bandwidth is missing"));
+}
+
 TEST_CASE("a fabric file: misspelt attributes are refused, those of drawing tools are not") {
   CHECK(file_refusal("graph {\n a;\n a -- b [latancy=\"1 us\"];\n}", 2) ==
         ":3: unknown attribute latancy of the edge between a and b; did you mean latency?");

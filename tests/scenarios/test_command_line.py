@@ -551,6 +551,15 @@ def check_log_on_a_full_disk(folder):
         assert status_of(results) == "complete"
 
 
+def check_output_on_a_full_disk(folder):
+    """What is asked for on standard output and cannot be written there is one sentence, however much it is."""
+    for words in (["list", "--markdown"], ["list", "--brief"], ["describe", "good.ini"], ["--version"]):
+        with open("/dev/full", "w", encoding="ascii") as output:
+            done = subprocess.run([folder.starling, *words], cwd=folder.path, timeout=120, stdout=output, stderr=subprocess.PIPE,
+                                  text=True, check=False)
+        expect(done, 1, "starling: standard output: cannot write: No space left on device\n")
+
+
 def check_out_of_memory(folder):
     """Memory that is not there is one sentence with the arithmetic, and the results so far are kept."""
     limit = 1200 << 20  # bytes of address space
@@ -719,7 +728,8 @@ def main():
         folder = Folder(starling, path)
         cases = [check_mistakes, check_keys_of_other_kinds, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
                  check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
-                 check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_out_of_memory]
+                 check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_output_on_a_full_disk,
+                 check_out_of_memory]
         cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
         if mpirun:
             cases.append(lambda f: check_mpi_failures(f, mpirun[0]))

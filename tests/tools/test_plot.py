@@ -26,6 +26,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from pictures import convergence, links, run, sweep
+from pictures.published import Published
 from pictures.style import SERIES, STYLE, numbers, short, short_number
 
 SCENARIO = """[run]
@@ -561,6 +562,30 @@ class PlotTest(unittest.TestCase):
         self.assertEqual([text.get_text() for text in ax.texts], ["10", "20", "40"] * 2)
         self.assertIn("no outcome bytes; known are ", self.plot("traded", "--against", "bytes", status=1))
         self.assertIn("--against wants the folder of a sweep", self.plot("a.h5", "--against", "bytes_per_step", status=2))
+
+    def test_what_was_published_is_drawn_over_a_sweep_and_the_deviations_are_told(self):
+        rate = sweep.Sweep(self.folder / "swept").cell("samples_per_second", {"run.nodes": "4", "algorithm.learning_rate": "0.05"})[0]
+        file = self.folder / "published.csv"
+        file.write_text(f"# read off their figure 3\nrun.nodes, samples_per_second\n4, {rate / 1.25}\n16, 1000\n")
+        said = self.plot("swept", "--published", "published.csv")
+        for other in ("0.05", "0.1"):  # the file does not say with which learning rate: that of each line
+            self.assertRegex(said, rf"run.nodes = 4, algorithm.learning_rate = {other}: samples_per_second \S+, published \S+, \+25.0 %")
+        self.assertIn("run.nodes = 16: samples_per_second published 1000, of no finished point", said)
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "swept", published=Published(file, sweep.Sweep(self.folder / "swept"))))
+        hollow = [line for ax in figure.axes for line in ax.lines if line.get_markersize() > 8 and len(line.get_ydata())]
+        for line in hollow:
+            np.testing.assert_allclose(line.get_ydata(), [rate / 1.25, np.nan])
+        self.assertEqual(len(hollow), 2)
+        self.assertEqual(sum("published" in [text.get_text() for text in ax.get_legend().get_texts()] for ax in figure.axes if ax.get_legend()), 1)
+        for text, what in (("run.nodes, thruput\n4, 3\n", "published.csv:1: expected names of columns: of swept keys (run.nodes, "),
+                           ("\nrun.nodes, samples_per_second\n4, fast\n", "published.csv:3: samples_per_second must be a number, got fast"),
+                           ("run.nodes, test_accuracy\n4, 93\n", "published.csv:2: test_accuracy must be a share from 0 to 1, not in percent"),
+                           ("run.nodes, samples_per_second\n4, 1, 2\n", "published.csv:2: expected 2 cells, got 3"),
+                           ("", "published.csv: holds no rows")):
+            file.write_text(text)
+            self.assertIn(what, self.plot("swept", "--published", "published.csv", status=1))
+        self.assertIn("no such file", self.plot("swept", "--published", "absent.csv", status=1).lower())
+        self.assertIn("wants the folder of a sweep", self.plot("a.h5", "--published", "published.csv", status=2))
 
     def test_curves_show_the_best_value_of_the_second_key_and_name_lines_that_are_missing(self):
         figure = self.drawn_sweep("noisy", "algorithm.kind = dpsgd, allreduce\nalgorithm.learning_rate = 0.001, 0.1, 100")

@@ -121,6 +121,20 @@ TEST_CASE("a torus is as square as can be unless told otherwise") {
         test::mixing_matrix(test::make("ring", 13)));
 }
 
+TEST_CASE("a torus that is a ring because nobody gave its sides is warned of") {
+  const auto warnings = [](NodeId nodes, const test::Keys& keys) {
+    const Section section = test::section("torus", keys);
+    find(section).make(section, nodes, 1);
+    return section.warnings();
+  };
+  CHECK(warnings(13, {}) ==
+        std::vector<std::string>{"t.ini:2: topology.kind torus is a ring here: 13 nodes make no "
+                                 "rectangle"});
+  CHECK(warnings(12, {}).empty());
+  CHECK(warnings(3, {}).empty());
+  CHECK(warnings(13, {{"sides", "1x13"}}).empty());
+}
+
 TEST_CASE("sides that are no lengths or do not make up the nodes are refused") {
   CHECK(test::refusal("torus", 32, {{"sides", "4x9"}}) ==
         "t.ini:3: topology.sides must multiply to the 32 nodes, got 4x9 = 36");

@@ -33,6 +33,7 @@ TITLES = {
 }
 QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
 ALL_ZIPPED = "zip"       # stands for zipped keys none of which tells all points apart
+PUBLISHED = "published"  # how a legend names what is hollow
 BEST = "best"            # in place of a value: of each combination of the other keys' values, the one with the best outcome
 HIGHER_IS_BETTER = ("test_accuracy", "best_test_accuracy", "test_auc", "best_test_auc", "samples_per_second", "steps_per_second",
                     "compute_share", "spectral_gap", "target_reached")
@@ -193,13 +194,15 @@ class Sweep:
             return len(known), sign * np.mean(known) if known else 0
         return max(self.values(key), key=merit)
 
-    def cell(self, metric, settings):
-        """(mean, deviation) of the rows with these settings; of several, of the first."""
+    def row(self, metric, settings):
+        """The row of the table with these settings in which the metric is known; of several, the first; None if there is none."""
         settings = self.chosen(settings)
-        for row in self.table:
-            if all(row[key] == value for key, value in settings.items()) and row[metric]:
-                return float(row[metric]), float(row[metric + "_deviation"] or "nan")
-        return float("nan"), float("nan")
+        return next((row for row in self.table if all(row[key] == value for key, value in settings.items()) and row[metric]), None)
+
+    def cell(self, metric, settings):
+        """(mean, deviation) of row()."""
+        row = self.row(metric, settings)
+        return (float(row[metric]), float(row[metric + "_deviation"] or "nan")) if row else (float("nan"), float("nan"))
 
 
 def read_csv(path):
@@ -310,11 +313,13 @@ def some_values(sweep, key):
 def add_legend(ax, sweep, key):
     """Names the curves of an axis, and says if they are not all."""
     handles, labels = ax.get_legend_handles_labels()
-    if not key or not handles:
+    if not handles or not (key or PUBLISHED in labels):
         return
-    shown, count = len(some_values(sweep, key)), len(sweep.values(key))
-    some = f", {shown} of {count}" if shown < count else ""
-    ax.legend(handles, labels, title=sweep.name_of(key) + some, ncols=2 if len(handles) > 4 else 1)
+    title = None
+    if key:
+        shown, count = len(some_values(sweep, key)), len(sweep.values(key))
+        title = sweep.name_of(key) + (f", {shown} of {count}" if shown < count else "")
+    ax.legend(handles, labels, title=title, ncols=2 if len(handles) > 4 else 1)
 
 
 def has_distance(x, is_log):
@@ -334,9 +339,10 @@ def bars_of(metric, cells):
     return [np.minimum(deviations, np.maximum(means, 0)), np.minimum(deviations, np.maximum(1 - means, 0))]
 
 
-def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
+def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None, published=None):
     """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds; over words,
-    which have no order, points side by side. The cells are those of `metric` unless `cell_of` says otherwise."""
+    which have no order, points side by side. The cells are those of `metric` unless `cell_of` says otherwise. What was `published` of
+    them is hollow."""
     cell_of = cell_of or (lambda settings: sweep.cell(metric, settings))
     texts = sweep.values(x_key)
     found = numbers(texts) if x_key not in sweep.zipped else None
@@ -352,6 +358,12 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None):
         ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], bars_of(metric, cells), capsize=2.5,
                     color=SERIES[i], marker=MARKERS[i], markersize=4.5,
                     linestyle="none" if are_words else DASHES[i], label=sweep.label(series_key, series))
+        others = [published.cell(metric, {**settings, x_key: value}) for value in texts] if published else []
+        if np.isfinite(others).any():
+            drawn.append([(other, np.nan) for other in others])
+            ax.plot(np.add(x, aside), others, color=SERIES[i], marker=MARKERS[i], markersize=9, markerfacecolor="none", linestyle="none")
+    if len(drawn) > len(all_series):
+        ax.plot([], [], color=GREY, marker="o", markersize=9, markerfacecolor="none", linestyle="none", label=PUBLISHED)
     if are_words:
         ax.set_xlim(-0.5, len(texts) - 0.5)
     is_log = bool(found) and min(x) > 0 and max(x) / min(x) >= 8
@@ -556,9 +568,10 @@ def covers(box, ax):
                for collection in ax.collections for path in collection.get_paths())
 
 
-def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=None):
+def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=None, published=None):
     """The picture of the sweep in `folder`: `metrics`, and the times to `targets`, over the swept `keys` (one or two), others held
-    at `fixed` values; and curves against what `axes` name, time and steps unless told. Or the metrics against another outcome."""
+    at `fixed` values; and curves against what `axes` name, time and steps unless told. Or the metrics against another outcome. What
+    is `published` of the metrics (published.Published) is drawn over them."""
     sweep = Sweep(folder)
     for key in [*keys, *(key for key, _ in fixed)]:
         if key not in sweep.all_keys:
@@ -577,7 +590,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
         raise Failure(f"{folder}: --target wants runs with a test accuracy, AUC or loss")
     convergence.check_targets(sweep.quality(), targets)
     if not metrics:
-        metrics = [name for name in (sweep.quality(), "samples_per_second") if name and sweep.knows(name)]
+        usual = [name for name in (sweep.quality(), "samples_per_second") if name and sweep.knows(name)]
+        metrics = published.metrics if published else usual
         if not metrics:
             raise Failure(f"{folder}: nothing to draw: no test accuracy, AUC, loss or throughput is known")
     sweep.judge = metrics[0]
@@ -594,7 +608,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
         if second:
             panels.append(lambda f, ax, m=metric: heat_map(f, ax, sweep, m, first, second, fixed))
         if first:
-            panels.append(lambda f, ax, m=metric: lines(ax, sweep, m, first, second, fixed))
+            panels.append(lambda f, ax, m=metric: lines(ax, sweep, m, first, second, fixed, published=published))
     for target in targets if first else ():
         panels.append(lambda f, ax, t=target: time_to(ax, sweep, t, first, second, fixed))
     if first and "run.nodes" in axes_keys and "samples_per_second" in metrics and not against:

@@ -177,6 +177,9 @@ TEST_CASE("a suggestion is the nearest name and only a near one") {
   CHECK(did_you_mean("learning-rate", known) == "; did you mean learning_rate?");
   CHECK(did_you_mean("learning_rate", known) == "; did you mean learning_rate?");
   CHECK(did_you_mean("momentun", {"momentum", "momentous"}) == "; did you mean momentum?");
+  CHECK(did_you_mean("test_acc", {"test_auc", "test_accuracy"}) == "; did you mean test_accuracy?");
+  CHECK(did_you_mean("gpu", {"cpu", "cuda", "auto"}).empty());
+  CHECK(did_you_mean("cup", {"cpu", "cuda", "auto"}) == "; did you mean cpu?");
   CHECK(did_you_mean("speed", known) == "");
   CHECK(did_you_mean("", known) == "");
   CHECK(did_you_mean("x", {"y"}) == "");  // nothing in common

@@ -208,4 +208,34 @@ TEST_CASE("a wrong trace is an error that names file and place") {
       ScenarioError);
 }
 
+TEST_CASE("a trace of delays comes on top of any duration and of other delays") {
+  const TemporaryFile file("0,0.010\n0,0\n");  // node 1 is late by 10 ms at every other step
+  const ComputeTime time = compute({{"gradient", "4 ms"},
+                                    {"slow_nodes", "1"},
+                                    {"slowdown", "5"},
+                                    {"delay", "1 ms"},
+                                    {"delay_probability", "1"},
+                                    {"delay_trace", file.path()}},
+                                   2);
+  for (const Step k : {0, 1, 2, 3}) CHECK(time.duration(0, k) == Duration{21'000'000'000});
+  for (const Step k : {0, 2}) CHECK(time.duration(1, k) == Duration{15'000'000'000});
+  for (const Step k : {1, 3}) CHECK(time.duration(1, k) == Duration{5'000'000'000});
+  CHECK(time.delay(1, 0) == Duration{11'000'000'000});
+  // (20 + 4) / 2 ms, 1 ms, and 10 ms in a quarter of the steps.
+  CHECK(to_seconds(time.mean()) == doctest::Approx(0.0155).epsilon(1e-12));
+  // Beside recorded durations, too; of another file.
+  const TemporaryFile durations("0.1\n");
+  const ComputeTime recorded = compute(
+      {{"distribution", "trace"}, {"trace", durations.path()}, {"delay_trace", file.path()}}, 2);
+  CHECK(recorded.duration(1, 0) == Duration{110'000'000'000});
+  CHECK_THROWS_WITH_AS(compute({{"gradient", "1 ms"}, {"delay_trace", "/nowhere/d.csv"}}),
+                       "test.ini:7: compute.delay_trace /nowhere/d.csv: cannot open the trace of "
+                       "compute.delay_trace: No such file or directory",
+                       ScenarioError);
+  const TemporaryFile negative("0.1,-0.1\n");
+  CHECK_THROWS_WITH_AS(compute({{"gradient", "1 ms"}, {"delay_trace", negative.path()}}),
+                       doctest::Contains("file.csv:1: expected numbers of seconds, not negative"),
+                       ScenarioError);
+}
+
 }  // namespace starling

@@ -392,7 +392,8 @@ TEST_CASE("a probe learns the keys of [compute] and builds nothing") {
   CHECK(keys == std::set<std::string>{"distribution", "gradient", "samples", "draw", "speeds",
                                       "slow_nodes", "slowdown", "slow_factor", "slow_steps",
                                       "nominal_steps", "delay", "delay_probability",
-                                      "delayed_nodes", "delay_draws", "delay_restart"});
+                                      "delayed_nodes", "delay_draws", "delay_restart",
+                                      "delay_trace"});
 }
 
 TEST_CASE("a gradient longer than the clock is an error that says whose") {
