@@ -250,7 +250,9 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
                      {"crossbar", "dragonfly", "fat_tree", "file", "hypercube", "hyperx",
                       "jellyfish", "matrix", "ring", "slim_fly", "star", "torus"},
                      "crossbar", "how the hosts are wired");
-  const UsualLink usual = read_usual_link(section, kind == "file", preset);
+  // A probe names no file: it learns the keys as they are for all other fabrics.
+  const bool is_drawn = kind == "file" && section.has("file");
+  const UsualLink usual = read_usual_link(section, is_drawn, preset);
   const Link link{.bytes_per_second = usual.bandwidth.value_or(Bandwidth{}).bytes_per_second,
                   .latency = usual.latency.value_or(Duration{0})};
   expect_latency(section, "latency", link.latency);

@@ -223,6 +223,10 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(printed[:-1], shown[0].splitlines())
         self.assertEqual(printed[-1], "wrote results/quickstart.png")
 
+    def test_a_scenario_that_is_not_there_is_told_before_minutes_of_building(self):
+        done = subprocess.run([ROOT / "tools/run", "nowhere.ini"], cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "run: nowhere.ini: cannot open: No such file or directory\n"))
+
     def test_every_reason_to_skip_is_used(self):
         texts = [command.text for document in DOCUMENTS for command in commands(document)]
         for start in SKIPPED:
