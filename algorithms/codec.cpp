@@ -207,15 +207,13 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
   ensure(found != std::end(readers), "a choice is one of its options");
   CodecRead read = found->read(keys);
   if (tensors == nullptr || !read.words_of) return read.codec;
-  const bool is_whole = keys.choice("unit", {"model", "tensors"}, "model",
-                                    "what is compressed by itself: the whole model, or each of "
-                                    "its tensors") == "model";
-  if (is_whole) return read.codec;
-  if (tensors->size() < 2) {
+  std::vector<std::size_t> units = read_unit(section, *tensors, "model", keys.name("unit"));
+  if (units.empty()) return read.codec;
+  if (units.size() < 2) {
     section.warn(keys.name("unit"), "= tensors changes nothing: the workload has one tensor");
     return read.codec;
   }
-  return codec_of_tensors(std::move(read.codec), *tensors, std::move(read.words_of));
+  return codec_of_tensors(std::move(read.codec), std::move(units), std::move(read.words_of));
 }
 
 }  // namespace

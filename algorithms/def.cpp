@@ -6,7 +6,7 @@
 //   `period` times:   s <- learning_rate * m_i(g_i(y_i)),   y_i <- y_i - s,   p_i <- p_i + s
 //   x <- x - mean_i C(p_i),    e_i <- p_i - C(p_i)
 //
-// C keeps of every tensor one of `blocks` nearly equal blocks, drawn by all nodes alike; with `selection = model` one
+// C keeps of every tensor one of `blocks` nearly equal blocks, drawn by all nodes alike; with `unit = model` one
 // block of the whole model. m_i is the node's momentum and weight decay. lambda = 0 is error feedback, lambda = 1
 // looks all the way ahead; blocks = 1 and period = 1 is allreduce SGD. `evaluate = averaged` is DEF-A: what counts as
 // model of a node is x - e_i, so that their mean is x - mean_i e_i. The shared x lags behind that by what has not
@@ -25,7 +25,7 @@
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
-#include "algorithms/sparse_codecs.hpp"
+#include "algorithms/tensor_codec.hpp"
 #include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
@@ -135,7 +135,7 @@ Program def(const Section& section, const Context& context) {
                                  "how far ahead gradients are taken, as a share of the residual");
   settings.blocks = static_cast<std::size_t>(read_at_least(
       section, "blocks", 64, 1, "blocks of a tensor, of which one travels per exchange"));
-  settings.tensors = read_selection(section, context.workload.tensors);
+  settings.tensors = read_unit(section, context.workload.tensors, "tensors");
   settings.period = read_period(section, context, 1);
   settings.residual_period =
       read_at_least(section, "residual_period", 0, 0,

@@ -6,7 +6,7 @@
 //   sends the `keep` share of v_i that is largest; v_i, and with `masking` u_i, become 0 there
 //   x <- x - learning_rate * mean_i of what was sent
 //
-// Codes go around a ring (compressed_mean.hpp). Clipping and choosing go by tensor, each by itself; `selection = model` takes
+// Codes go around a ring (compressed_mean.hpp). Clipping and choosing go by tensor, each by itself; `unit = model` takes
 // the model as one. At least one entry of each is sent: biases and other small tensors, too, which the authors' code
 // sends whole. `warmup_keep` lists shares for the first stretches of
 // `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
@@ -26,6 +26,7 @@
 #include "algorithms/registry.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "algorithms/sums.hpp"
+#include "algorithms/tensor_codec.hpp"
 #include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
@@ -100,7 +101,7 @@ SharedCodec codec_of_share(const Section& section, std::string_view key, double 
 
 Program dgc(const Section& section, const Context& context) {
   Settings settings;
-  settings.tensors = read_selection(section, context.workload.tensors);
+  settings.tensors = read_unit(section, context.workload.tensors, "tensors");
   const std::vector<double> warmup = section.numbers(
       "warmup_keep", {}, "shares of the entries sent in the first stretches, before `keep`");
   for (const double share : warmup) {

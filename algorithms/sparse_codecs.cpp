@@ -196,16 +196,6 @@ std::uint32_t share_of(double keep, std::size_t size, bool is_strict) {
   return is_strict && count > 1 ? count - 1 : count;
 }
 
-std::vector<std::size_t> read_selection(const Section& section,
-                                        const std::vector<std::size_t>& tensors) {
-  const bool is_by_tensor =
-      section.choice(
-          "selection", {"tensors", "model"}, "tensors",
-          "what is sent is chosen from each tensor by itself, or from the whole model") ==
-      "tensors";
-  return is_by_tensor ? tensors : std::vector<std::size_t>{};
-}
-
 SharedCodec top_k_codec(double keep, bool is_strict, std::vector<std::size_t> tensors) {
   return std::make_shared<TopK>(keep, is_strict, std::move(tensors));
 }

@@ -22,11 +22,6 @@
 
 namespace starling::algorithms {
 
-/// Reads the key `selection`, whether entries are chosen from each tensor or from the whole model: answers the tensors that are
-/// chosen from, none for the whole. `tensors` are those of the workload.
-std::vector<std::size_t> read_selection(const Section& section,
-                                        const std::vector<std::size_t>& tensors);
-
 /// How many of `size` entries a share `keep` of them is: at least one, at most all; one less if `is_strict`, but at least one.
 std::uint32_t share_of(double keep, std::size_t size, bool is_strict = false);
 

@@ -73,6 +73,14 @@ class OfTensors final : public Codec {
 
 }  // namespace
 
+std::vector<std::size_t> read_unit(const Section& section, const std::vector<std::size_t>& tensors,
+                                   std::string_view fallback, std::string_view key) {
+  const bool is_by_tensor = section.choice(key, {"model", "tensors"}, fallback,
+                                           "what is compressed by itself: the whole model, or each "
+                                           "of its tensors") == "tensors";
+  return is_by_tensor ? tensors : std::vector<std::size_t>{};
+}
+
 SharedCodec codec_of_tensors(SharedCodec codec, std::vector<std::size_t> tensors,
                              std::function<std::size_t(std::size_t)> words_of) {
   return std::make_shared<OfTensors>(std::move(codec), std::move(tensors), std::move(words_of));

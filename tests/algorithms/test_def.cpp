@@ -154,7 +154,7 @@ TEST_CASE("one block of each tensor travels, drawn for each, or one of the whole
   }
   CHECK(floats > 12 * (512 + 8 + 80 + 2));
   const Recorder tensors = digits("kind = def\nblocks = 4");
-  const Recorder model = digits("kind = def\nblocks = 4\nselection = model");
+  const Recorder model = digits("kind = def\nblocks = 4\nunit = model");
   for (const NodeTotals& node : tensors.nodes) CHECK(node.bytes_sent == 2 * 4 * floats);
   for (const NodeTotals& node : model.nodes) CHECK(node.bytes_sent == 2 * 4 * of_model);
   CHECK(test::nodes_agree(tensors));

@@ -87,15 +87,14 @@ TEST_CASE("DGC has momentum 0.9 unless told otherwise") {
 TEST_CASE("DGC chooses from each tensor, at least one entry, or from the whole model") {
   // A hundredth of 2048, 32, 320 and 10 entries: 20, 1 (of 0.32), 3, 1 (of 0.1); of all 2410: 24. Three messages per step.
   const Recorder tensors = test::run(digits(10, "kind = dgc\nkeep = 0.01"));
-  const Recorder model = test::run(digits(10, "kind = dgc\nkeep = 0.01\nselection = model"));
+  const Recorder model = test::run(digits(10, "kind = dgc\nkeep = 0.01\nunit = model"));
   for (const NodeTotals& node : tensors.nodes) CHECK(node.bytes_sent == 10 * 3 * 8 * 25);
   for (const NodeTotals& node : model.nodes) CHECK(node.bytes_sent == 10 * 3 * 8 * 24);
   CHECK(test::nodes_agree(tensors));
   CHECK(test::nodes_agree(model));
   // All entries of each are all entries.
-  CHECK(test::largest_difference(
-            test::run(digits(10, "kind = dgc\nkeep = 1")),
-            test::run(digits(10, "kind = dgc\nkeep = 1\nselection = model"))) == 0);
+  CHECK(test::largest_difference(test::run(digits(10, "kind = dgc\nkeep = 1")),
+                                 test::run(digits(10, "kind = dgc\nkeep = 1\nunit = model"))) == 0);
 }
 
 TEST_CASE("each tensor sends its own largest entries") {
@@ -117,9 +116,9 @@ TEST_CASE("each tensor is clipped by itself, or the model as one") {
   // One step of keep = 1 is lr * mean of clipped gradients. All four nodes' gradients are cut to norm 1e-6 / sqrt(4) per
   // tensor, so no tensor moves by more than 0.0625 * 5e-7; cut as one, all tensors together do.
   const Recorder before = test::run(digits(1, "kind = dgc"), {"algorithm.learning_rate=1e-30"});
-  const auto moved = [&](const std::string& selection) {
+  const auto moved = [&](const std::string& unit) {
     const Recorder after =
-        test::run(digits(1, "kind = dgc\nkeep = 1\nclip_norm = 1\nselection = " + selection));
+        test::run(digits(1, "kind = dgc\nkeep = 1\nclip_norm = 1\nunit = " + unit));
     std::vector<double> squares(4);
     std::size_t begin = 0;
     std::size_t t = 0;
