@@ -81,8 +81,12 @@ void check_size(std::size_t size, const std::string& name) {
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error(fmt::format("{}: cannot open: {}", printable(path), std::strerror(errno)));
-  if (std::filesystem::is_directory(path))  // which opens like a file
-    throw Error(path + ": cannot read: is a directory");
+  if (std::filesystem::is_directory(path)) {                           // which opens like a file
+    const auto inside = std::filesystem::path(path) / "scenario.ini";  // as sweeps leave it
+    const std::string hint =
+        std::filesystem::exists(inside) ? fmt::format("; did you mean {}?", inside.string()) : "";
+    throw Error(fmt::format("{}: cannot read: is a directory{}", path, hint));
+  }
   std::string text;
   char block[65536];
   while (file) {
