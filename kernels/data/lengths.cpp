@@ -1,8 +1,11 @@
 #include "kernels/data/lengths.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
@@ -14,6 +17,7 @@ namespace starling {
 namespace {
 
 constexpr double longest_sample = 1 << 24;  // tokens; more is surely no length
+constexpr std::array shipped{"multi30k", "ucf101"};
 
 /// The length of a sample, out of the one or two numbers of its line.
 double length_of(std::span<const double> line, const std::string& pair) {
@@ -46,8 +50,13 @@ LengthSettings read_length_settings(const Section& section, std::string batching
                                     std::int64_t batch_size) {
   LengthSettings settings{
       .path = {}, .pair = {}, .batching = std::move(batching), .batch_size = batch_size};
-  settings.path = section.resolve_path(section.optional<std::string>(
-      "lengths", "", "CSV file of tokens per sample; empty: the one shipped"));
+  const auto lengths = section.optional<std::string>(
+      "lengths", shipped[0],
+      fmt::format("whose samples, {}; or CSV file of tokens per sample",
+                  fmt::join(shipped, " or ")));
+  settings.path = std::ranges::find(shipped, lengths) == shipped.end()
+                      ? section.resolve_path(lengths)
+                      : shipped_file(fmt::format("{}_lengths.csv", lengths));
   settings.pair = section.choice("pair", {"sum", "longest", "first", "second"}, "sum",
                                  "length of a sample with two numbers");
   if (settings.batching == "bucket") {
@@ -63,12 +72,10 @@ LengthSettings read_length_settings(const Section& section, std::string batching
 
 LengthSampler::LengthSampler(LengthSettings settings, std::uint64_t seed)
     : settings_(std::move(settings)), seed_(seed) {
-  const std::string path =
-      settings_.path.empty() ? shipped_file("multi30k_lengths.csv") : settings_.path;
-  lengths_ = read_lengths(path, settings_.pair);
+  lengths_ = read_lengths(settings_.path, settings_.pair);
   if (settings_.buckets > samples()) {
     throw Error(fmt::format("{}: expected at least one sample for each of {} buckets, found {}",
-                            path, settings_.buckets, samples()));
+                            settings_.path, settings_.buckets, samples()));
   }
   cut();
 }

@@ -2,7 +2,7 @@
 // time, where batches of uneven length are what makes nodes late.
 //
 // The file has one line per sample: its tokens, or two numbers for a pair of sentences, of which
-// `pair` makes one length. Samples are drawn with replacement. `batching` says what a batch costs:
+// `pair` makes one length; some that come with the project have names (scenarios/data/README.md). Samples are drawn with replacement. `batching` says what a batch costs:
 //
 //   padded   batch_size samples, all as long as the longest of them: batch_size * longest
 //   packed   batch_size samples without padding: the sum of their lengths
@@ -23,7 +23,7 @@
 namespace starling {
 
 struct LengthSettings {
-  std::string path;  // empty: multi30k_lengths.csv, shipped
+  std::string path;
   std::string pair;
   std::string batching;
   std::int64_t batch_size = 0;

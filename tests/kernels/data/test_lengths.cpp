@@ -118,6 +118,25 @@ TEST_CASE("a timing workload counts tokens of the lengths that are shipped") {
   for (Step k = 0; k < 1'000; ++k) CHECK(capped->batch_cost(0, k) <= 8192);
 }
 
+TEST_CASE("published lengths of videos go by their name") {
+  // Li et al., PPoPP 2020, section 2.1: 29 to 1,776 frames, 187 on the mean, with a standard deviation of 97.
+  const auto workload = make({{"batching", "packed"}, {"lengths", "ucf101"}, {"batch_size", "1"}});
+  CHECK(workload->facts().samples[0] == (9'537 + 3) / 4);
+  double sum = 0;
+  double squares = 0;
+  constexpr Step draws = 40'000;
+  for (Step k = 0; k < draws; ++k) {
+    const auto frames = static_cast<double>(workload->batch_cost(0, k));
+    CHECK(frames >= 29);
+    CHECK(frames <= 1776);
+    sum += frames;
+    squares += frames * frames;
+  }
+  const double mean = sum / draws;
+  CHECK(mean == doctest::Approx(187).epsilon(0.015));
+  CHECK(std::sqrt(squares / draws - mean * mean) == doctest::Approx(97).epsilon(0.03));
+}
+
 TEST_CASE("wrong lengths are errors that say where") {
   const auto expect = [](const std::string& text, const std::string& message) {
     CAPTURE(text);
