@@ -3,9 +3,9 @@
 // Vertices  `kind` = switch marks a switch; every other one is a host. Hosts are numbered by their
 //           names as nodes of a topology are; those beyond the number of nodes stay idle.
 // Edges     cables, with `latency` ("1 us") and `bandwidth` ("12.5 GB/s"), each of which may be left
-//           out for the scenario's, or the scenario's if all cables have their own. An undirected edge is two links, one per direction, a directed
-//           one is one. Several edges between the same vertices are parallel cables, whose
-//           links are named a -> b, a -> b (2), ..
+//           out for the scenario's; that one may be missing if all cables have their own. An undirected
+//           edge is two links, one per direction, a directed one is one. Several edges between the
+//           same vertices are parallel cables, whose links are named a -> b, a -> b (2), ..
 //           An attribute that looks like one of these, by its name (`bandwith`) or its value (type = switch,
 //           bw = "10 GB/s"), is refused; others are ignored.
 // Routes    fewest links, then least latency, spread over equal ones (switch_graph.hpp). Hosts pass

@@ -1,8 +1,9 @@
 // Sentence lengths without sentences: how many tokens has a mini-batch? For runs that only keep
 // time, where batches of uneven length are what makes nodes late.
 //
-// The file has one line per sample: its tokens, or two numbers for a pair of sentences, of which
-// `pair` makes one length; some that come with the project have names (scenarios/data/README.md). Samples are drawn with replacement. `batching` says what a batch costs:
+// The file has one line per sample: its tokens, or two numbers for a pair of sentences, of which `pair` makes one length; some that
+// come with the project have names (scenarios/data/README.md). Samples are drawn with replacement. `batching` says what a
+// batch costs:
 //
 //   padded   batch_size samples, all as long as the longest of them: batch_size * longest
 //   packed   batch_size samples without padding: the sum of their lengths
