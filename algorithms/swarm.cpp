@@ -47,22 +47,40 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-/// Steps of a node's phase: H, or the number of trials of chance 1/H up to the first success. What is longer than the run is
-/// cut one step behind that.
-Step phase_length(const Node& node, const Settings& settings, Step phase) {
-  const Step longest = node.steps() + 1;
-  if (!settings.is_geometric) return std::min(settings.local_steps, longest);
-  Random random = node.random("local steps", phase);
-  const auto mean = static_cast<std::uint64_t>(settings.local_steps);
-  Step length = 1;
-  while (length < longest && random.below(mean) != 0) ++length;
-  return length;
-}
+/// The phases of a node, one after the other, behind its steps alone.
+class Phases {
+ public:
+  /// `node` and `settings` outlive them.
+  Phases(const Node& node, const Settings& settings)
+      : node_(node),
+        settings_(settings),
+        end_(std::min(settings.alone_steps, node.steps()) + length()) {}
 
-/// The number of steps up to the first exchange.
-Step first_phase_end(const Node& node, const Settings& settings) {
-  return std::min(settings.alone_steps, node.steps()) + phase_length(node, settings, 0);
-}
+  Step number() const { return number_; }
+  /// The steps of the node up to the end of this one.
+  Step end() const { return end_; }
+  void next() {
+    ++number_;
+    end_ += length();
+  }
+
+ private:
+  /// H, or the number of trials of chance 1/H up to the first success. What is longer than the run is cut one step behind that.
+  Step length() const {
+    const Step longest = node_.steps() + 1;
+    if (!settings_.is_geometric) return std::min(settings_.local_steps, longest);
+    Random random = node_.random("local steps", number_);
+    const auto mean = static_cast<std::uint64_t>(settings_.local_steps);
+    Step length = 1;
+    while (length < longest && random.below(mean) != 0) ++length;
+    return length;
+  }
+
+  const Node& node_;
+  const Settings& settings_;
+  Step number_ = 0;
+  Step end_;
+};
 
 /// The exchange after a phase.
 Task<> average_with_random(Node& node, PairAveraging& pairs, Step phase) {
@@ -79,18 +97,16 @@ Task<> blocking(Node& node, std::shared_ptr<Matching> matching, const Settings& 
   // come last.
   const Step alone = std::min(settings.alone_steps, node.steps());
   const Step rounds = (node.steps() - alone) / settings.local_steps;
-  Step round = 0;
-  Step phase_end = first_phase_end(node, settings);
-  for (Step k = 0; k < node.steps() || round < rounds; ++k) {
+  Phases phases(node, settings);
+  for (Step k = 0; k < node.steps() || phases.number() < rounds; ++k) {
     if (k < node.steps()) {
       const Gradient g = co_await node.gradient(x);
       optimizer.update(x, g.values, x, k);
     }
-    if (k + 1 >= phase_end && round < rounds) {
+    if (const Step round = phases.number(); k + 1 >= phases.end() && round < rounds) {
       const NodeId peer = matching->partner(node, round);
       if (peer != node.id()) x = co_await average_with(node, peer, round, x, settings.codec);
-      ++round;
-      phase_end += phase_length(node, settings, round);
+      phases.next();
     }
     if (k < node.steps()) node.end_step(k, x);
   }
@@ -108,19 +124,18 @@ Task<> non_blocking(Node& node, const Settings& settings) {
       node, copy,
       {.patience = settings.patience, .codec = settings.codec, .average = rule, .base = &base});
   pairs.begin();
-  Step phase = 0;
-  Step phase_end = first_phase_end(node, settings);
+  Phases phases(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(live);
     optimizer.update(live, g.values, live, k);
     const bool is_last = k + 1 == node.steps();
-    if (k + 1 == phase_end || is_last) {
-      if (k + 1 == phase_end) co_await average_with_random(node, pairs, phase);
+    const bool is_phase_end = k + 1 == phases.end();
+    if (is_phase_end || is_last) {
+      if (is_phase_end) co_await average_with_random(node, pairs, phases.number());
       copy.add(live);
       copy.add_scaled(-1, base);
       base = live = copy;
-      ++phase;
-      phase_end += phase_length(node, settings, phase);
+      phases.next();
     }
     node.end_step(k, live);
   }
@@ -135,16 +150,14 @@ Task<> one_sided(Node& node, const Settings& settings) {
   PairAveraging pairs(
       node, x, {.patience = settings.patience, .codec = settings.codec, .published = &published});
   pairs.begin();
-  Step phase = 0;
-  Step phase_end = first_phase_end(node, settings);
+  Phases phases(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
     published = x;
-    if (k + 1 == phase_end) {
-      co_await average_with_random(node, pairs, phase);
-      ++phase;
-      phase_end += phase_length(node, settings, phase);
+    if (k + 1 == phases.end()) {
+      co_await average_with_random(node, pairs, phases.number());
+      phases.next();
     }
     node.end_step(k, x);
   }
