@@ -7,7 +7,7 @@
 // and the time of two timing-only runs. Times are the best of many short slices (measure.hpp); end to end,
 // whose runs cannot be sliced, is the best of several runs, each beside a bare loop that is measured as a whole, too.
 //
-//   bench_node_steps [nodes] [seconds per figure] [runs end to end] [cases, such as AB]
+//   bench_node_steps [nodes] [seconds per figure] [runs end to end] [cases, such as AB, or rows]
 
 #include <algorithm>
 #include <cstdio>
@@ -391,7 +391,7 @@ int main(int count, char** words) {
       measure_kernels(which, std::max<std::size_t>(3, nodes / which.divisor), budget, peak);
     }
   }
-  if (wanted == "ABC") measure_rows(nodes, budget, stream);
+  if (wanted == "ABC" || wanted == "rows") measure_rows(nodes, budget, stream);
   for (const Case& which : cases) {
     if (!is_wanted(which) || runs == 0) continue;
     measure_end_to_end(which, std::max<std::size_t>(3, nodes / which.divisor), budget, runs);
