@@ -13,14 +13,14 @@
 namespace starling::workloads {
 namespace {
 
-struct Settings {
+struct AucSettings {
   std::int32_t positive_class = 0;
   double positive_share = 0;  // of the training samples; 0: as they come
 };
 
 /// Labels 1 for the positive class, 0 for the rest; training samples of the side that is beyond its
 /// wanted share are left out, the last ones first.
-Dataset one_against_rest(const Dataset& from, const Settings& settings, bool thins) {
+Dataset one_against_rest(const Dataset& from, const AucSettings& settings, bool thins) {
   const auto positives =
       static_cast<std::size_t>(std::ranges::count(from.y, settings.positive_class));
   std::size_t kept[2] = {from.samples - positives, positives};
@@ -58,7 +58,7 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   Auc::Problem problem;
   problem.hidden =
       read_hidden(section, {}, "widths of the hidden layers of the score; none: linear");
-  Settings settings;
+  AucSettings settings;
   const std::int64_t positive =
       read_whole(section, "positive_class", 0, 0, 999'999, "the class to be ranked above the rest");
   settings.positive_class = static_cast<std::int32_t>(positive);

@@ -352,10 +352,10 @@ CnnNetwork::SampleWork& CnnNetwork::sample_work() const {
   return own;
 }
 
-std::size_t CnnNetwork::work_floats(std::size_t batch) const {
+std::size_t CnnNetwork::work_floats(std::size_t batch, bool is_backward_too) const {
   Work nobodys{};
   SampleWork nobodys_either{};
-  return deal(nobodys, nullptr, batch, true) + deal(nobodys_either, nullptr);
+  return deal(nobodys, nullptr, batch, is_backward_too) + deal(nobodys_either, nullptr);
 }
 
 void CnnNetwork::fit(Work& work, std::size_t batch, bool is_backward_too) const {

@@ -111,8 +111,8 @@ class CnnNetwork {
 
   /// Makes `work` large enough for a forward pass of `batch` samples, or also for the pass back.
   void fit(Work& work, std::size_t batch, bool is_backward_too) const;
-  /// Floats of a Work that fits the gradient of `batch` samples.
-  std::size_t work_floats(std::size_t batch) const;
+  /// Floats of such a Work and of what its thread keeps beside it.
+  std::size_t work_floats(std::size_t batch, bool is_backward_too) const;
   /// From images in the first buffer of `work` to logits in the last. `member`: who gets help with it, or null.
   void forward(const dense::Kernels& kernels, const float* x, const Chance& chance, Mode mode,
                Work& work, Crew::Member* member = nullptr) const;

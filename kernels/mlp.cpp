@@ -21,9 +21,6 @@
 namespace starling {
 namespace {
 
-constexpr std::size_t evaluation_block =
-    64;  // samples; part of the definition of the order of sums
-
 /// While a gradient is computed, the samples of the next mini-batch are fetched if they are at most so many bytes: so few
 /// stay in the first-level cache until then, and are too short for the processor to fetch them ahead by itself.
 constexpr std::size_t most_fetched = std::size_t{16} << 10;

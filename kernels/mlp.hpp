@@ -26,6 +26,9 @@ namespace starling {
 
 class Mlp final : public Workload {
  public:
+  /// Samples whose losses are added first in an evaluation; part of the order of sums.
+  static constexpr std::size_t evaluation_block = 64;
+
   /// Everything that defines the problem.
   struct Problem : Classification {
     std::vector<std::size_t>

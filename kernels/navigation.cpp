@@ -23,7 +23,7 @@ namespace starling {
 namespace {
 
 constexpr std::size_t outputs = Episode::moves + 1;  // logits, then the value
-constexpr std::size_t evaluation_block = 25;         // episodes played side by side
+constexpr std::size_t episodes_at_once = 25;         // episodes played side by side
 // What else a move is takes as long as so many multiplications.
 constexpr double beside_layers = 5e4;
 constexpr double reward_nearer = 0.1, reward_move = -0.01, reward_goal = 1;
@@ -272,16 +272,16 @@ void Navigation::play(const float* x, std::size_t first, std::span<Episode> epis
 
 void Navigation::evaluate(std::span<EvaluationRequest> requests) const {
   const std::size_t count = problem_.test_episodes;
-  const std::size_t blocks = (count + evaluation_block - 1) / evaluation_block;
+  const std::size_t blocks = (count + episodes_at_once - 1) / episodes_at_once;
   std::vector<Episode> episodes(requests.size() * count);  // (requests, episodes)
   constexpr double short_episode = 10;
-  const double multiplications = static_cast<double>(std::min(evaluation_block, count)) *
+  const double multiplications = static_cast<double>(std::min(episodes_at_once, count)) *
                                  short_episode * (count_weights(facts_) + beside_layers);
   for_all<Work>(requests.size() * blocks, multiplications, [&](std::size_t i, Work& work) {
-    const std::size_t request = i / blocks, first = i % blocks * evaluation_block;
+    const std::size_t request = i / blocks, first = i % blocks * episodes_at_once;
     play(requests[request].x, first,
          std::span(episodes).subspan(request * count + first,
-                                     std::min(evaluation_block, count - first)),
+                                     std::min(episodes_at_once, count - first)),
          work);
   });
   for (std::size_t r = 0; r < requests.size(); ++r) {

@@ -115,7 +115,7 @@ void Quadratic::evaluate(std::span<EvaluationRequest> requests) const {
 namespace workloads {
 namespace {
 
-struct Settings {
+struct QuadraticSettings {
   std::size_t dimension;
   double curvature_min, curvature_max;
   std::string centers;
@@ -125,8 +125,8 @@ struct Settings {
   std::string start_file;
 };
 
-Settings read_settings(const Section& section, NodeId nodes) {
-  Settings settings{};
+QuadraticSettings read_settings(const Section& section, NodeId nodes) {
+  QuadraticSettings settings{};
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();  // floats of a vector
   const std::int64_t dimension =
       read_whole(section, "dimension", 16, 1, most, "parameters of the model");
@@ -168,7 +168,7 @@ Settings read_settings(const Section& section, NodeId nodes) {
   return settings;
 }
 
-double center(const Settings& settings, NodeId node, Random& random) {
+double center(const QuadraticSettings& settings, NodeId node, Random& random) {
   if (settings.centers == "random") return settings.center_spread * random.normal();
   if (settings.centers == "index") return node;
   return settings.center_values[static_cast<std::size_t>(node) % settings.center_values.size()];
@@ -197,7 +197,7 @@ std::vector<double> read_start(const std::string& path, std::size_t dimension) {
 }  // namespace
 
 std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::uint64_t seed) {
-  const Settings settings = read_settings(section, nodes);
+  const QuadraticSettings settings = read_settings(section, nodes);
   Quadratic::Problem problem{.nodes = nodes, .dimension = settings.dimension, .seed = seed};
   problem.noise = read_not_negative(section, "noise", 0,
                                     "standard deviation of the noise on each entry of a gradient");

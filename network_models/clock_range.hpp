@@ -10,6 +10,9 @@
 
 namespace starling::network_models {
 
+/// In picoseconds: durations that are computed as real numbers end a little before the clock does.
+constexpr double end_of_clock = 9.2e18;
+
 /// `a + b`; throws Error when the sum passes the end of the clock (106 days).
 inline Duration sum(Duration a, Duration b) { return after(Time{a}, b).time_since_epoch(); }
 

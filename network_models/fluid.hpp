@@ -37,7 +37,7 @@ struct FlowRules {
 struct FluidSettings {
   double accuracy = 0;  // of capacities (max_min.hpp); 0: exact
   /// Messages of a pair share at once, each a flow of its own, instead of following each other. Those of a stream
-  /// (Transfer) always follow, and pay their latency when the last one is through, as if their sender had waited.
+  /// (Transfer) always follow, and pay their latency when the last one has arrived, as if their sender had waited.
   bool is_concurrent = true;
   /// Verifies the invariants of the sharing at every change of it, which is slow.
   bool is_checked = false;

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "network_models/clock_range.hpp"
 #include "network_models/overrides.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/random.hpp"
@@ -13,17 +14,16 @@
 namespace starling::network_models {
 namespace {
 
-constexpr double end_of_clock = 9.2e18;  // ps
 constexpr std::string_view schedule_key = "link_schedule";
 
 /// One row of the file, without the links that it names.
-struct Row {
+struct ScheduleRow {
   Time time;
   std::string pattern;
   double factor;
 };
 
-Row parse_row(const Section& section, const std::string& where, const CsvRow& row) {
+ScheduleRow parse_row(const Section& section, const std::string& where, const CsvRow& row) {
   section.expect(row.cells.size() == 3, schedule_key,
                  "{}expected time, link, factor, found {} cells", where, row.cells.size());
   const double factor = number_in<double>(row.cells[2]).value_or(-1);
@@ -43,7 +43,7 @@ std::vector<LinkChange> read_changes(const Section& section, const std::string& 
   for (const CsvRow& row : read_csv(section, schedule_key, path)) {
     if (row.cells[0] == "time") continue;  // the header
     const std::string where = fmt::format("{}:{}: ", path, row.line);
-    const Row change = parse_row(section, where, row);
+    const ScheduleRow change = parse_row(section, where, row);
     section.expect(changes.empty() || changes.back().time <= change.time, schedule_key,
                    "{}expected rows in order of time, found {} after a later one", where,
                    row.cells[0]);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "network_models/clock_range.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/prefetch.hpp"
 
@@ -15,10 +16,9 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double picoseconds_per_second = 1e12;
-constexpr double end_of_clock = 9.2e18;  // ps
-constexpr double rounding = 1e-12;       // of levels and sums of rates
-constexpr double much = 1e3;             // times what stays of a sum: what leaves takes its digits
-constexpr int patient_rounds = 12;       // after which a settlement takes all that hangs together
+constexpr double rounding = 1e-12;  // of levels and sums of rates
+constexpr double much = 1e3;        // times what stays of a sum: what leaves takes its digits
+constexpr int patient_rounds = 12;  // after which a settlement takes all that hangs together
 
 /// `remaining` bytes at `rate` from `start` on; Time::max() past the end of the clock.
 Time finish_time(Time start, double remaining, double rate) {

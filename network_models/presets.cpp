@@ -6,7 +6,7 @@
 namespace starling::network_models {
 namespace {
 
-struct Row {
+struct PresetRow {
   std::string_view name;
   std::string_view latency, overhead, gap, bandwidth, overhead_per_byte, hop;
 };
@@ -14,7 +14,7 @@ struct Row {
 // Half a round trip of a small message is L + 2 o. What MPI reaches on such machines is published
 // and named below; how it parts into L, o and g is recalled, except slingshot's. Calibrate before
 // trusting the parts.
-constexpr Row rows[] = {
+constexpr PresetRow rows[] = {
     // Cray Aries (XC series, WP-Aries01-1112: about 100 ns per router). The operators of Piz Daint expect
     // 1.30 us for 8 bytes and 9.6 GB/s: reframe-hpc/reframe, cscs-checks/microbenchmarks/mpi/osu/osu_tests.py.
     {"aries", "0.9 us", "0.2 us", "0.3 us", "10 GB/s", "0 s", "0.1 us"},
@@ -37,7 +37,7 @@ constexpr Row rows[] = {
 
 std::vector<std::string> preset_names() {
   std::vector<std::string> names;
-  for (const Row& row : rows) names.emplace_back(row.name);
+  for (const PresetRow& row : rows) names.emplace_back(row.name);
   return names;
 }
 
@@ -46,7 +46,7 @@ std::optional<Preset> read_preset(const Section& section, const std::vector<std:
   choices.insert(choices.end(), names.begin(), names.end());
   const std::string name = section.choice(
       "preset", choices, "none", "a machine whose numbers are the defaults of the keys below");
-  const auto row = std::ranges::find(rows, name, &Row::name);
+  const auto row = std::ranges::find(rows, name, &PresetRow::name);
   if (row == std::end(rows)) return std::nullopt;
   return Preset{.latency = parse_duration(row->latency),
                 .overhead = parse_duration(row->overhead),

@@ -54,8 +54,9 @@ void set(std::vector<Setting>& settings, Setting setting) {
 }
 
 /// Splits "key = value"; the key is checked. `line` has no comment and no space around it.
-std::pair<std::string_view, std::string_view> split(std::string_view line, std::string_view origin,
-                                                    std::string_view expected) {
+std::pair<std::string_view, std::string_view> key_and_value(std::string_view line,
+                                                            std::string_view origin,
+                                                            std::string_view expected) {
   const std::size_t equals = line.find('=');
   if (equals == line.npos) {
     throw ScenarioError(fmt::format("{}: expected {}, got {}", origin, expected, excerpt(line)));
@@ -137,7 +138,7 @@ void Scenario::read_line(std::string_view line, const std::string& origin) {
   if (line.empty()) return;
   if (line.front() == '[') return read_heading(line, origin);
 
-  auto [key, value] = split(line, origin, "key = value or [section]");
+  auto [key, value] = key_and_value(line, origin, "key = value or [section]");
   value = value.substr(0, find_comment(value));
   if (open_ == 0) {
     if (key == "include") return include(trim(value), origin);
@@ -205,7 +206,7 @@ void Scenario::read_heading(std::string_view line, const std::string& origin) {
 }
 
 void Scenario::override_with(std::string_view assignment, const std::string& origin) {
-  const auto [path, value] = split(trim(assignment), origin, "section.key=value");
+  const auto [path, value] = key_and_value(trim(assignment), origin, "section.key=value");
   const std::size_t dot = path.find('.');
   const std::string_view key = dot == path.npos ? std::string_view() : path.substr(dot + 1);
   if (dot == 0 || key.empty()) {

@@ -3,23 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "sim/base/text.hpp"
+#include "sim/record/facts.hpp"
 
 namespace starling {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr std::array<std::string_view, 3> metrics{"test_accuracy", "test_auc", "test_loss"};
 
 bool is_loss(std::string_view metric) { return metric == "test_loss"; }
 
 /// So much of the way from one row of a table to another.
-struct Place {
+struct Crossing {
   std::size_t before;
   std::size_t row;
   double part;
@@ -31,7 +30,8 @@ struct Place {
 };
 
 /// Where the metric is at the target for the first time, from a row on; there, if it begins so.
-std::optional<Place> first_place(const Table& table, const Target& target, std::size_t row = 0) {
+std::optional<Crossing> first_crossing(const Table& table, const Target& target,
+                                       std::size_t row = 0) {
   const double sign = is_loss(target.metric) ? -1 : 1;
   const double wanted = sign * target.value;
   std::optional<std::size_t> before;
@@ -40,7 +40,7 @@ std::optional<Place> first_place(const Table& table, const Target& target, std::
     const double has = sign * table.value(target.metric, row);
     if (!std::isfinite(has)) continue;
     if (has >= wanted)
-      return Place{before.value_or(row), row, before ? (wanted - had) / (has - had) : 1};
+      return Crossing{before.value_or(row), row, before ? (wanted - had) / (has - had) : 1};
     before = row;
     had = has;
   }
@@ -82,16 +82,16 @@ Reached first_reached(const Recorder& recorder, const Target& target, bool by_ti
   const Table& by_step = recorder.evaluation;
   const Table* over_time = &evaluations_over_time(recorder, by_time);
   Reached reached{unknown, unknown, unknown};
-  auto place = first_place(*over_time, target);
+  auto place = first_crossing(*over_time, target);
   if (!place && by_time) {
     over_time = &recorder.evaluation_by_time;
-    place = first_place(*over_time, target, std::max<std::size_t>(1, over_time->rows()) - 1);
+    place = first_crossing(*over_time, target, std::max<std::size_t>(1, over_time->rows()) - 1);
   }
   if (place) {
     reached.time = place->of([&](auto row) { return over_time->value("time", row); });
     reached.bytes_sent = place->of([&](auto row) { return over_time->value("bytes_sent", row); });
   }
-  if (const auto at_step = first_place(by_step, target)) {
+  if (const auto at_step = first_crossing(by_step, target)) {
     reached.step = at_step->of(
         [&](auto row) { return static_cast<double>(by_step.schedule().finished(row)); });
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -29,7 +28,6 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr int exit_differs = 3;
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 /// One line of the comparison.
 struct Line {

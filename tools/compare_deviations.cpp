@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "scenarios/target.hpp"
+#include "sim/record/facts.hpp"
 #include "tools/compare_notes.hpp"
 
 namespace starling {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 /// A metric against virtual or real time; rows whose cells are known.

@@ -43,7 +43,7 @@ struct Place {
   }
 };
 
-struct Rows {
+struct ReferenceRows {
   std::vector<std::string> columns;
   std::vector<std::vector<double>> cells;  // (rows, columns)
   double nodes = 0, samples_per_step = 0;  // 0: not told
@@ -82,7 +82,7 @@ bool is_ours(std::string_view column) {
 
 bool is_share(std::string_view column) { return column == "test_accuracy" || column == "test_auc"; }
 
-void read_comment(std::string_view line, const Place& place, Rows& rows) {
+void read_comment(std::string_view line, const Place& place, ReferenceRows& rows) {
   const std::size_t equals = line.find('=');
   if (equals == line.npos) return;
   const std::string_view key = trim(line.substr(1, equals - 1));
@@ -100,7 +100,7 @@ void read_comment(std::string_view line, const Place& place, Rows& rows) {
     place.refuse(fmt::format("{} must be a whole number from 1 to 1e7", key));
 }
 
-void read_names(std::string_view line, const Place& place, Rows& rows) {
+void read_names(std::string_view line, const Place& place, ReferenceRows& rows) {
   rows.columns = csv_cells(line);
   if (rows.column("step") == rows.columns.size())
     place.refuse(
@@ -117,7 +117,7 @@ void read_names(std::string_view line, const Place& place, Rows& rows) {
   }
 }
 
-void read_row(std::string_view line, const Place& place, Rows& rows) {
+void read_row(std::string_view line, const Place& place, ReferenceRows& rows) {
   const std::vector<std::string> cells = csv_cells(line);
   if (cells.size() != rows.columns.size())
     place.refuse(fmt::format("expected {} cells, got {}", rows.columns.size(), cells.size()));
@@ -141,12 +141,12 @@ void read_row(std::string_view line, const Place& place, Rows& rows) {
   rows.last_time = row[time];
 }
 
-Rows read_rows(const std::string& path) {
+ReferenceRows read_rows(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
   if (std::filesystem::is_directory(path))
     throw Error(path + ": expected a run, found a directory");
-  Rows rows;
+  ReferenceRows rows;
   Place place{path, 0};
   for (std::string text; std::getline(file, text);) {
     std::string_view line = text;
@@ -174,7 +174,7 @@ std::string doubt_about(const std::string& path, NodeId nodes) {
   if (std::filesystem::path(path).extension() != ".csv" || !std::filesystem::exists(path, none))
     return "";
   try {
-    const Rows rows = read_rows(path);
+    const ReferenceRows rows = read_rows(path);
     if (rows.nodes > 0 && rows.nodes != static_cast<double>(nodes))
       return fmt::format("{}: has {} nodes, this run {}", path, rows.nodes, nodes);
     if (!rows.misspelled.empty())
@@ -188,7 +188,7 @@ std::string doubt_about(const std::string& path, NodeId nodes) {
 }  // namespace
 
 Recorder read_reference(const std::string& path) {
-  const Rows rows = read_rows(path);
+  const ReferenceRows rows = read_rows(path);
   const std::size_t step_column = rows.column("step");
   const auto steps = static_cast<Step>(rows.cells.back()[step_column]);
   // Rows of a schedule are evenly spaced, those of a reference need not be: the finest spacing holds them all.

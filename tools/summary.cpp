@@ -12,8 +12,6 @@
 namespace starling {
 namespace {
 
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
-
 void add(std::string& text, std::string_view what, const std::string& value) {
   text += fmt::format("  {:<36}{}\n", what, value);
 }

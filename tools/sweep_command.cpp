@@ -48,8 +48,8 @@ namespace {
 constexpr std::size_t most_failures_named = 10;
 constexpr auto longest_check = std::chrono::seconds(5);
 
-volatile std::sig_atomic_t asked_to_end = 0;
-extern "C" void note_sweep_signal(int signal) { asked_to_end = signal; }
+volatile std::sig_atomic_t sweep_asked_to_end = 0;
+extern "C" void note_sweep_signal(int signal) { sweep_asked_to_end = signal; }
 
 /// How signals that ask to end are met from now on; those that nohup had ignored still are.
 void meet_signals(void (*how)(int)) {
@@ -184,7 +184,7 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
       return;
     }
     // One that was asked to end has not failed, and runs again next time.
-    const bool was_asked = asked_to_end != 0 && status > 128;
+    const bool was_asked = sweep_asked_to_end != 0 && status > 128;
     if (status == 0) well.push_back(task);
     if (status == 0 || was_asked) {
       std::error_code none;
@@ -205,7 +205,7 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
       progress.show(static_cast<double>(done) / static_cast<double>(tasks.size()),
                     fmt::format("{} of {} points", done, tasks.size()));
     }
-    return asked_to_end != 0;
+    return sweep_asked_to_end != 0;
   };
   const auto goes_on = [&] {
     outcome.changed = changed_setting(scenario, words);
@@ -312,7 +312,7 @@ void conclude(SweepTable& table, const Sweep& sweep, const fs::path& folder, con
                ending.is_whole ? "see " + (folder / "table.csv").string()
                                : "started again, the sweep goes on");
   }
-  if (!ending.is_whole) throw Interrupted(asked_to_end);
+  if (!ending.is_whole) throw Interrupted(sweep_asked_to_end);
   const std::string other_failures = failed.empty() ? "" : '\n' + failed;
   if (!ending.changed.empty())
     throw Error(fmt::format("{}; no more points began{}", ending.changed, other_failures));

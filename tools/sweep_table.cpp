@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -21,8 +20,6 @@ namespace starling {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 /// The results of a finished point; nothing if they are not there or not complete.
 std::optional<Recorder> results_in(const fs::path& path) {

@@ -17,7 +17,7 @@
 namespace starling::topologies {
 namespace {
 
-constexpr Step attempts = 100;
+constexpr Step most_draws = 100;
 
 std::vector<Connection> draw(NodeId nodes, double probability, Random rng) {
   // -ln(1 - p): infinite for 1, so no gaps; p itself where 1 - p would round p away.
@@ -49,7 +49,7 @@ Topology erdos_renyi(const Section& section, NodeId nodes, std::uint64_t seed) {
   expect_arcs_fit(section, probability * nodes * (nodes - 1.0));
 
   std::pair<NodeId, NodeId> apart;
-  for (Step attempt = 0; attempt < attempts; ++attempt) {
+  for (Step attempt = 0; attempt < most_draws; ++attempt) {
     const auto connections =
         draw(nodes, probability, Random(seed, "topology", shared_stream, attempt));
     const auto found = separated(nodes, connections);
@@ -60,7 +60,7 @@ Topology erdos_renyi(const Section& section, NodeId nodes, std::uint64_t seed) {
                "must be large enough to connect {} nodes: {} graphs drawn with {} fell into parts "
                "(nodes {} and {} "
                "are in different ones); the threshold is ln(n)/n = {:.3g}",
-               nodes, attempts, probability, apart.first, apart.second, std::log(nodes) / nodes);
+               nodes, most_draws, probability, apart.first, apart.second, std::log(nodes) / nodes);
 }
 
 }  // namespace starling::topologies

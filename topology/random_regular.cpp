@@ -23,7 +23,7 @@
 namespace starling::topologies {
 namespace {
 
-constexpr Step attempts = 100;
+constexpr Step most_pairings = 100;
 
 /// The connections of a simple graph under construction. Only asked and changed, never walked in
 /// hash order.
@@ -133,7 +133,7 @@ Topology random_regular(const Section& section, NodeId nodes, std::uint64_t seed
   expect_arcs_fit(section, static_cast<double>(nodes) * static_cast<double>(wanted));
 
   std::pair<NodeId, NodeId> apart{0, 1};
-  for (Step attempt = 0; attempt < attempts; ++attempt) {
+  for (Step attempt = 0; attempt < most_pairings; ++attempt) {
     const auto connections =
         draw(nodes, static_cast<NodeId>(wanted), Random(seed, "topology", shared_stream, attempt));
     if (!connections) continue;
@@ -145,7 +145,7 @@ Topology random_regular(const Section& section, NodeId nodes, std::uint64_t seed
       "kind",
       "random_regular found no connected graph in {} draws, the last left nodes {} and {} in "
       "different parts",
-      attempts, apart.first, apart.second);
+      most_pairings, apart.first, apart.second);
 }
 
 }  // namespace starling::topologies

@@ -15,7 +15,6 @@ using namespace cuda;
 
 namespace {
 
-constexpr std::size_t queued_at_once = 4096;
 /// For kernels that go through the pixels of images.
 template <class Kernel>
 void launch_pixels(Device& device, std::uint64_t images, std::uint32_t pixels,

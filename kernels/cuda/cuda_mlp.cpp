@@ -12,10 +12,8 @@ using namespace cuda;
 
 namespace {
 
-constexpr std::size_t evaluation_block = 64;  // samples whose losses are added first, as in mlp.cpp
-
-/// Gradients that are queued together, and gradients whose tables are in memory at a time.
-constexpr std::size_t queued_at_once = 4096, tabled_at_once = 16 * queued_at_once;
+/// Gradients whose tables are in memory at a time.
+constexpr std::size_t tabled_at_once = 16 * queued_at_once;
 
 std::uint32_t stride_of(std::uint32_t columns) { return (columns + 3) / 4 * 4; }
 
@@ -106,7 +104,7 @@ bool CudaMlp::list_sums(const GradientRequest& request, LinearTask* sums, TermOn
 /// What Device::begin() must make room for before take(), for so many indices of gradients or none, and sums.
 std::size_t CudaMlp::room_of(std::size_t tasks, std::size_t indices, const SumCount& count) const {
   const std::size_t draws = indices > 0 ? tasks : 0;
-  return pointer_room(tasks, draws > 0 ? indices / tasks : evaluation_block) +
+  return pointer_room(tasks, draws > 0 ? indices / tasks : Mlp::evaluation_block) +
          Device::room_of<StepTask>(tasks) + Device::room_of<std::int32_t>(indices) +
          Device::room_of<double>(tasks) + 2 * Device::room_of<std::uint32_t>(tasks) +
          Device::room_of<DrawTask>(draws) + Device::room_of<LinearTask>(count.sums) +
@@ -377,14 +375,14 @@ void CudaMlp::backward(const Batch& batch) const {
 }
 
 void CudaMlp::evaluate(std::span<EvaluationRequest> requests) const {
-  Evaluations evaluations(requests, mlp_.test().samples, evaluation_block);
+  Evaluations evaluations(requests, mlp_.test().samples, Mlp::evaluation_block);
   const std::size_t most = std::max<std::size_t>(
-      1, limits_.scratch_bytes / (sizeof(float) * scratch_floats(evaluation_block)));
+      1, limits_.scratch_bytes / (sizeof(float) * scratch_floats(Mlp::evaluation_block)));
   const auto lock = device_.use();
   for (std::size_t begin = 0; begin < evaluations.tasks(); begin += most) {
     const std::size_t count = std::min(most, evaluations.tasks() - begin);
     device_.begin(room_of(count, 0, {}));
-    Batch batch = take(count, evaluation_block, 0, test_.get(), {});
+    Batch batch = take(count, Mlp::evaluation_block, 0, test_.get(), {});
     std::fill_n(batch.tasks.host, count, StepTask{});
     evaluations.fill(begin, batch.tasks);
     device_.upload(batch.tasks);

@@ -13,12 +13,6 @@ namespace starling {
 
 using namespace cuda;
 
-namespace {
-
-constexpr std::size_t queued_at_once = 4096;
-
-}  // namespace
-
 /// What the mini-batches of a piece need, each of them: as much as the largest. All are even, so that behind two
 /// numbers for each the next matrix begins at a multiple of 16 bytes, too, as products want their rows.
 struct CudaTransformer::Room {

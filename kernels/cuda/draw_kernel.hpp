@@ -72,12 +72,12 @@ STARLING_DEVICE void shuffle(std::uint64_t state, std::uint32_t size, std::uint8
 }
 
 /// Of more samples, as a function.
-struct Scatter {
+struct Permutation {
   static constexpr unsigned rounds = 6;
   std::uint32_t size, mask, shift;
   std::uint32_t factor[rounds], addend[rounds];
 
-  STARLING_DEVICE Scatter(std::uint64_t state, std::uint32_t samples) : size(samples) {
+  STARLING_DEVICE Permutation(std::uint64_t state, std::uint32_t samples) : size(samples) {
     std::uint32_t width = 0;
     while ((size - 1) >> width != 0) ++width;
     mask = static_cast<std::uint32_t>((std::uint64_t{1} << width) - 1);
@@ -148,7 +148,7 @@ struct Draws {
       return {samples[drawn.value], drawn.is_fair};
     }
     const Place place = place_of(static_cast<std::uint32_t>(i));
-    return {samples[Scatter(state_of(place.epoch), size)(place.at)], true};
+    return {samples[Permutation(state_of(place.epoch), size)(place.at)], true};
   }
   /// Once in some 2^40 draws with replacement one is not fair, and moves those after it: put(row, sample) for all, one by one.
   template <class Put>

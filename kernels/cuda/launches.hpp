@@ -11,6 +11,9 @@
 
 namespace starling::cuda {
 
+/// Gradients that are queued together.
+constexpr std::size_t queued_at_once = 4096;
+
 /// For the arguments of a kernel.
 inline std::uint32_t whole(std::size_t n) { return static_cast<std::uint32_t>(n); }
 

@@ -18,7 +18,7 @@
 namespace starling {
 namespace {
 
-__extension__ using Wide = unsigned __int128;
+__extension__ using Uint128 = unsigned __int128;
 
 /// 64-bit FNV-1a: a purpose is a short word, and its hash must be the same everywhere (std::hash is
 /// not).
@@ -92,11 +92,11 @@ double Random::uniform() { return static_cast<double>(draw_64(*this) >> 11) * 0x
 // likelier than others.
 std::uint64_t Random::below(std::uint64_t bound) {
   ensure(bound > 0, "Random::below needs a positive bound");
-  Wide product = static_cast<Wide>(draw_64(*this)) * bound;
+  Uint128 product = static_cast<Uint128>(draw_64(*this)) * bound;
   if (static_cast<std::uint64_t>(product) < bound) {
     const std::uint64_t surplus = -bound % bound;  // 2^64 modulo bound
     while (static_cast<std::uint64_t>(product) < surplus) {
-      product = static_cast<Wide>(draw_64(*this)) * bound;
+      product = static_cast<Uint128>(draw_64(*this)) * bound;
     }
   }
   return static_cast<std::uint64_t>(product >> 64);

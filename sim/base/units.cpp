@@ -17,7 +17,7 @@
 namespace starling {
 namespace {
 
-__extension__ using Wide = __int128;
+__extension__ using Int128 = __int128;
 
 struct Unit {
   std::string_view name;
@@ -63,18 +63,18 @@ constexpr Unit bandwidth_units[] = {{"Tbit/s", 1'000'000'000'000},
                                     {"B/s", 8}};
 
 /// What a parser accepts: for its errors.
-struct Kind {
+struct UnitKind {
   std::string_view what;
   std::span<const Unit> units;
 };
 
-constexpr Kind duration_kind = {"a duration such as 1.5 ms", duration_units};
-constexpr Kind bytes_kind = {"a number of bytes such as 64 MiB", byte_units};
-constexpr Kind bandwidth_kind = {"a bandwidth such as 10 Gbit/s", bandwidth_units};
+constexpr UnitKind duration_kind = {"a duration such as 1.5 ms", duration_units};
+constexpr UnitKind bytes_kind = {"a number of bytes such as 64 MiB", byte_units};
+constexpr UnitKind bandwidth_kind = {"a bandwidth such as 10 Gbit/s", bandwidth_units};
 
 constexpr std::string_view past_end = ", which is past the end of the clock (106 days)";
 
-[[noreturn]] void refuse(const Kind& kind, std::string_view text, std::string_view reason) {
+[[noreturn]] void refuse(const UnitKind& kind, std::string_view text, std::string_view reason) {
   std::string units;
   for (const Unit& unit : kind.units) {
     if (!units.empty()) units += ", ";
@@ -91,7 +91,7 @@ struct Quantity {
 };
 
 /// Splits "1.5 ms" into number and unit, and checks both.
-Quantity parse_quantity(std::string_view text, const Kind& kind) {
+Quantity parse_quantity(std::string_view text, const UnitKind& kind) {
   double value = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || !std::isfinite(value)) refuse(kind, text, "");
@@ -108,20 +108,20 @@ Quantity parse_quantity(std::string_view text, const Kind& kind) {
 }
 
 struct Fraction {
-  Wide numerator;
-  Wide divisor;
+  Int128 numerator;
+  Int128 divisor;
 };
 
 /// number * factor, for decimals of up to 19 digits without an exponent.
 std::optional<Fraction> exact(const Quantity& quantity) {
-  Wide digits = 0;
-  Wide divisor = 1;
+  Int128 digits = 0;
+  Int128 divisor = 1;
   bool in_fraction = false;
   for (const char c : quantity.number) {
     if (c == '.') {
       in_fraction = true;
-    } else if (c >= '0' && c <= '9' && digits < Wide{1'000'000'000'000'000'000} &&
-               divisor < Wide{1'000'000'000'000'000'000}) {
+    } else if (c >= '0' && c <= '9' && digits < Int128{1'000'000'000'000'000'000} &&
+               divisor < Int128{1'000'000'000'000'000'000}) {
       digits = digits * 10 + (c - '0');
       if (in_fraction) divisor *= 10;
     } else {  // an exponent or very many digits
@@ -144,7 +144,7 @@ std::optional<std::int64_t> scale(const Quantity& quantity) {
     if (!(product < 0x1p63)) return std::nullopt;
     return static_cast<std::int64_t>(product);
   }
-  const Wide scaled = (fraction->numerator + fraction->divisor / 2) / fraction->divisor;
+  const Int128 scaled = (fraction->numerator + fraction->divisor / 2) / fraction->divisor;
   if (scaled > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
   return static_cast<std::int64_t>(scaled);
 }

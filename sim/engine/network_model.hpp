@@ -19,7 +19,7 @@ struct Transfer {
   NodeId source;
   NodeId destination;
   std::int64_t bytes;
-  /// Not 0: of a stream, whose messages between two nodes set off when the one before is through, even if the network could
+  /// Not 0: of a stream, whose messages between two nodes set off when the one before has arrived, even if the network could
   /// carry them side by side.
   std::uint64_t stream = 0;
   /// So do all messages of the stream that its source sends, to whomever.

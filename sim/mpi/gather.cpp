@@ -22,7 +22,7 @@ namespace {
 constexpr std::string_view is_known_text = "known";
 
 /// A model that lies on some rank: `row` of a table of evaluations, or the last model of a node.
-struct Place {
+struct ModelPlace {
   Observer::By by;
   std::size_t row;
   NodeId node;
@@ -31,8 +31,8 @@ struct Place {
   std::size_t size;  // floats; 0: none
   Observer::Handed handed;
 
-  bool is_of_row(const Place& other) const { return by == other.by && row == other.row; }
-  friend bool operator<(const Place& a, const Place& b) {
+  bool is_of_row(const ModelPlace& other) const { return by == other.by && row == other.row; }
+  friend bool operator<(const ModelPlace& a, const ModelPlace& b) {
     return std::tie(a.by, a.row, a.node) < std::tie(b.by, b.row, b.node);
   }
 };
@@ -43,7 +43,7 @@ void send_model(MpiSession& session, ComputeGraph& graph, const Vector& model) {
   if (model) session.send(0, std::as_bytes(graph.read(model)));
 }
 
-Vector receive_model(MpiSession& session, ComputeGraph& graph, const Place& place) {
+Vector receive_model(MpiSession& session, ComputeGraph& graph, const ModelPlace& place) {
   if (place.size == 0) return {};
   std::span<float> room;
   Vector model = graph.make(place.size, room);
@@ -52,13 +52,13 @@ Vector receive_model(MpiSession& session, ComputeGraph& graph, const Place& plac
 }
 
 /// Rank 0 learns which models lie where, sorted by (table, row, node). A rank sends its own in this order.
-std::vector<Place> gather_places(MpiSession& session, std::span<const Place> own) {
-  std::vector<Place> all;
+std::vector<ModelPlace> gather_places(MpiSession& session, std::span<const ModelPlace> own) {
+  std::vector<ModelPlace> all;
   for (const std::string& bytes :
        session.gather({reinterpret_cast<const char*>(own.data()), own.size_bytes()})) {
     Unpacker unpacker(bytes);
-    for (std::size_t i = 0; i < bytes.size() / sizeof(Place); ++i)
-      all.push_back(unpacker.take<Place>());
+    for (std::size_t i = 0; i < bytes.size() / sizeof(ModelPlace); ++i)
+      all.push_back(unpacker.take<ModelPlace>());
   }
   std::sort(all.begin(), all.end());
   return all;
@@ -83,19 +83,19 @@ void gather_diverged(MpiSession& session, ComputeGraph& graph, Observer& observe
 void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observer,
                       const std::function<bool()>& goes_on) {
   std::vector<Observer::Snapshot> snapshots = observer.take_snapshots();
-  std::vector<Place> own;
+  std::vector<ModelPlace> own;
   for (const auto& snapshot : snapshots) {
     own.push_back({snapshot.by, snapshot.row, snapshot.node, session.rank(), snapshot.time,
                    size_of(snapshot.model), snapshot.handed});
   }
-  const std::vector<Place> places = gather_places(session, own);
+  const std::vector<ModelPlace> places = gather_places(session, own);
   if (session.rank() != 0) {
     for (auto& snapshot : snapshots) send_model(session, graph, std::exchange(snapshot.model, {}));
   }
   auto next_own = snapshots.begin();
   bool is_over = false;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    const Place& place = places[i];
+    const ModelPlace& place = places[i];
     Vector model =
         place.rank == 0 ? std::move((next_own++)->model) : receive_model(session, graph, place);
     if (i == 0 || !places[i - 1].is_of_row(place)) is_over = is_over || !goes_on();
@@ -108,18 +108,18 @@ void gather_snapshots(MpiSession& session, ComputeGraph& graph, Observer& observ
 }
 
 void gather_models(MpiSession& session, NodeBlock block, ComputeGraph& graph, Observer& observer) {
-  std::vector<Place> own;
+  std::vector<ModelPlace> own;
   for (NodeId node = block.begin; session.rank() != 0 && node < block.end; ++node) {
-    Place place{};
+    ModelPlace place{};
     place.node = node;
     place.rank = session.rank();
     place.size = size_of(observer.model(node));
     own.push_back(place);
   }
-  for (const Place& place : gather_places(session, own)) {
+  for (const ModelPlace& place : gather_places(session, own)) {
     if (place.size > 0) observer.set_model(place.node, receive_model(session, graph, place));
   }
-  for (const Place& place : own) send_model(session, graph, observer.model(place.node));
+  for (const ModelPlace& place : own) send_model(session, graph, observer.model(place.node));
 }
 
 /// Empty, where there is no room: nothing is known of these nodes.

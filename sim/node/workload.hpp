@@ -42,7 +42,7 @@ struct WorkloadFacts {
   std::size_t dual_parameters = 0;
   double dual_curvature = 0;
   bool counts_episodes = false;  // gradients() fills GradientRequest::episodes
-  /// That a thread holds beside models while it computes a gradient, at least: what lies between the layers.
+  /// That a thread holds beside models while it computes a gradient or evaluates, at least: what lies between the layers.
   std::size_t scratch_floats = 0;
   /// Of samples, or whatever else defines the problem; of all nodes together.
   double data_bytes = 0;

@@ -1,13 +1,17 @@
-// Facts: what a run, a machine or a checkpoint says of itself, as texts by name.
+// Facts: what a run, a machine or a checkpoint says of itself, as texts by name; and the number that it does not say.
 #pragma once
 
 #include <istream>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 namespace starling {
+
+/// A number that a run does not tell.
+inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 /// The fact of this name; "" if it is not known.
 inline std::string fact(const std::map<std::string, std::string>& facts, const std::string& name) {

@@ -25,8 +25,8 @@ namespace starling {
 namespace {
 
 constexpr const char* format_name = "starling results";
-constexpr std::int64_t format_version = 1;
-constexpr std::array<unsigned char, 8> signature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
+constexpr std::int64_t results_version = 1;
+constexpr std::array<unsigned char, 8> hdf5_signature{0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
 using hdf5::Failure;
 using hdf5::Reader;
@@ -179,7 +179,7 @@ void write_acts(Writer& writer, const Recorder& recorder) {
 
 void write_content(Writer& writer, const Recorder& recorder) {
   writer.attribute("/", "format", std::string(format_name));
-  writer.attribute("/", "format_version", format_version);
+  writer.attribute("/", "format_version", results_version);
   for (const char* group : {"/facts", "/machine", "/statistics"}) writer.group(group);
   for (const auto& [key, text] : recorder.facts) {
     if (key == "scenario") {
@@ -368,7 +368,7 @@ std::uint64_t size_of_hdf5_file(const std::string& path) {
                             S_ISDIR(status.st_mode) ? "directory" : "device or pipe"));
   }
   if (status.st_size == 0) throw Error(path + ": expected a results file, found an empty file");
-  if (found != signature) {
+  if (found != hdf5_signature) {
     throw Error(path + ": expected a results file, found something that is not HDF5");
   }
   return static_cast<std::uint64_t>(status.st_size);
@@ -394,11 +394,11 @@ bool holds_results(const std::string& path) {
 void refuse_to_replace_others(const std::string& path) {
   std::error_code nothing;
   if (!std::filesystem::is_regular_file(path, nothing)) return;
-  std::array<char, signature.size()> begin{};
+  std::array<char, hdf5_signature.size()> begin{};
   std::ifstream file(path, std::ios::binary);
   file.read(begin.data(), begin.size());
   if (file.is_open() && file.gcount() == 0) return;
-  const bool is_hdf5 = std::ranges::equal(begin, signature, {},
+  const bool is_hdf5 = std::ranges::equal(begin, hdf5_signature, {},
                                           [](char c) { return static_cast<unsigned char>(c); });
   if (is_hdf5 && holds_results(path)) return;
   throw Error(path + ": is there already and no results file; name another one (--output)");
@@ -448,10 +448,10 @@ Recorder load(const std::string& path) {
       throw Error(path + ": expected a results file of Starling, found another HDF5 file");
     }
     const auto version = reader.attribute<std::int64_t>("/", "format_version");
-    if (version > format_version) {
+    if (version > results_version) {
       throw Error(fmt::format(
           "{}: written in format {} by a newer Starling; this one reads up to format {}", path,
-          version, format_version));
+          version, results_version));
     }
     return read_content(reader);
   } catch (const Failure& failure) {

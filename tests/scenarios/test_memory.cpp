@@ -136,6 +136,11 @@ TEST_CASE("every workload with numbers tells how much its data are, and its scra
     CHECK(parts.workload->facts().scratch_floats > 0);
   }
   CHECK(assembled("kind = quadratic\ndimension = 7").workload->facts().data_bytes == 2 * 7 * 2 * 4);
+  // The statistics of batch normalization are measured on 256 samples of 8 channels of 64 x 64, however small the mini-batch.
+  const Assembly normalized = assembled(
+      "kind = cnn\ndataset = blobs\nfeatures = 4096\nsamples = 1000\nlayers = conv 8 3x3 same, "
+      "batchnorm\nbatch_size = 1");
+  CHECK(normalized.workload->facts().scratch_floats > 256 * 8 * 4096);
   // 64 nodes' worth of ways to the goal of 20 x 20 cells.
   const Assembly wide = assembled("kind = navigation\nside = 20\nenvironments = 64");
   CHECK(wide.workload->facts().scratch_floats > 64 * 400);

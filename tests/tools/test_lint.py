@@ -5,6 +5,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import io
+import json
 import pathlib
 import shutil
 import subprocess
@@ -113,6 +114,24 @@ class AloneTest(unittest.TestCase):
         self.assertEqual(said["whole.hpp"], [])
         self.assertRegex(said["part.hpp"][0][0], r"sim/part\.hpp:2:3: error: .*Length")
         self.assertEqual(list((root / "build").iterdir()), [])
+
+
+    def test_sources_that_are_compiled_together_have_the_flags_of_what_includes_them(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-lint-")
+        self.addCleanup(folder.cleanup)
+        root = pathlib.Path(folder.name).resolve()
+        (root / "build").mkdir()
+        sources = [root / "sim" / name for name in ("first.cpp", "second.cpp", "third.cpp")]
+        (root / "build" / "sim-unity0.cpp").write_text("".join(f"#include<{path}>\n" for path in sources[:2]))
+        (root / "build" / "compile_commands.json").write_text(json.dumps(
+            [{"directory": str(root / "build"), "file": file, "command": f"c++ -I.. {flag} -MD -o a.o -c {file}"}
+             for flag, file in (("-DTOGETHER", "sim-unity0.cpp"), ("-DALONE", "../sim/third.cpp"))]))
+        lint = load()
+        lint.ROOT = root
+        entries = lint.commands_of(root / "build")
+        self.assertEqual(list(entries), sources)
+        self.assertEqual([lint.flags_of(entry) for entry in entries.values()],
+                         [["c++", "-I..", flag] for flag in ("-DTOGETHER", "-DTOGETHER", "-DALONE")])
 
 
 class NamedFileTest(unittest.TestCase):
