@@ -26,8 +26,10 @@
 //   inverse_root   learning_rate * sqrt(a / (a + t))     with a = warmup_steps that of the Transformer
 //
 // Stich, Cordonnier, Jaggi, "Sparsified SGD with Memory", NeurIPS 2018, section 4 (inverse); Vaswani et al., "Attention Is All
-// You Need", NIPS 2017, eq. 3 (inverse_root). The rate begins at learning_rate * `warmup_from` and rises by equal amounts; Goyal
-// et al. rise from the rate of one node.
+// You Need", NIPS 2017, eq. 3 (inverse_root).
+//
+// In the warm-up the rate of step k is learning_rate * (f + (1 - f) (k + 1) / warmup_steps), f = `warmup_from`: it rises by equal
+// amounts, the first of them before the first step. Goyal et al. rise from the rate of one node.
 #pragma once
 
 #include <string>

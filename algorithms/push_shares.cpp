@@ -123,12 +123,13 @@ int powers_below(NodeId nodes) {
 /// The first so many powers of two, with `both_ways` each followed by the same way back; the same node only once.
 std::vector<NodeId> exponential_distances(NodeId nodes, int powers, bool both_ways) {
   std::vector<NodeId> distances;
+  const auto add = [&distances](NodeId distance) {
+    if (std::ranges::find(distances, distance) == distances.end()) distances.push_back(distance);
+  };
   for (int power = 0; power < powers; ++power) {
     const NodeId distance = NodeId{1} << power;
-    distances.push_back(distance);
-    const NodeId back = nodes - distance;
-    if (both_ways && std::ranges::find(distances, back) == distances.end())
-      distances.push_back(back);
+    add(distance);
+    if (both_ways) add(nodes - distance);
   }
   return distances;
 }

@@ -1,4 +1,6 @@
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -117,25 +119,28 @@ TEST_CASE("a schedule of fewer distances is that much shorter, and its peers may
 
 TEST_CASE(
     "a schedule that goes both ways meets i + 1, i - 1, i + 2, i - 2, .., each once per round") {
-  // 0.1 i on node i after the first step, then each keeps half: 7 nodes, halves of those 1, 6, 2, 5, 4, 3 before them.
-  const std::vector<int> distances{1, 6, 2, 5, 4, 3, 1};
-  std::vector<double> x;
-  for (int i = 0; i < 7; ++i) x.push_back(0.1 * i);
-  for (int steps = 1; steps <= 7; ++steps) {
-    const int distance = distances[static_cast<std::size_t>(steps - 1)];
-    std::vector<double> next;
-    for (int i = 0; i < 7; ++i) {
-      next.push_back(
-          (x[static_cast<std::size_t>(i)] + x[static_cast<std::size_t>((i + 7 - distance) % 7)]) /
-          2);
-    }
-    x = next;
-    const Recorder recorder =
-        test::run(test::quadratic_scenario(7, steps, "ring", sgp + "both_ways"),
-                  no_gradients_after_the_first);
-    for (NodeId i = 0; i < 7; ++i) {
-      CHECK(test::model(recorder, i, 0) ==
-            doctest::Approx(x[static_cast<std::size_t>(i)]).epsilon(1e-5));
+  // 0.1 i on node i after the first step, then each keeps half, and gets half of the node so far before it. With 2^a + 2^b
+  // nodes the way back over 2^a is a way forth over 2^b.
+  const std::vector<std::pair<int, std::vector<int>>> rounds{
+      {3, {1, 2}}, {6, {1, 5, 2, 4}}, {7, {1, 6, 2, 5, 4, 3}}, {9, {1, 8, 2, 7, 4, 5}}};
+  for (const auto& [nodes, distances] : rounds) {
+    std::vector<double> x;
+    for (int i = 0; i < nodes; ++i) x.push_back(0.1 * i);
+    for (std::size_t k = 0; k < distances.size() + 1; ++k) {
+      const int distance = distances[k % distances.size()];
+      std::vector<double> next;
+      for (int i = 0; i < nodes; ++i) {
+        const int before = (i + nodes - distance) % nodes;
+        next.push_back((x[static_cast<std::size_t>(i)] + x[static_cast<std::size_t>(before)]) / 2);
+      }
+      x = next;
+      const Recorder recorder = test::run(
+          test::quadratic_scenario(nodes, static_cast<int>(k) + 1, "ring", sgp + "both_ways"),
+          no_gradients_after_the_first);
+      for (NodeId i = 0; i < nodes; ++i) {
+        CHECK(test::model(recorder, i, 0) ==
+              doctest::Approx(x[static_cast<std::size_t>(i)]).epsilon(1e-5));
+      }
     }
   }
 }

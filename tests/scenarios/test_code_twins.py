@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""Algorithms that compress, or that average once per block of local steps, beside twins (see test_twins.py): quadratics that differ
-in every entry, drawn settings, any number of nodes. Models and the bytes of every node are the same.
+"""Algorithms that compress, that average once per block of local steps, or that have a momentum of their own, beside twins (see
+test_twins.py): quadratics that differ in every entry, drawn settings, any number of nodes. Models and the bytes of every node are
+the same.
 
 usage: test_code_twins.py STARLING
 """
+import itertools
 import math
 import pathlib
 
@@ -39,8 +41,13 @@ class Optimizer:
         self.settings, self.velocity = settings, None
 
     def rate(self, k):
-        warmup = self.settings.get("warmup_steps", 0)
-        return self.settings["learning_rate"] * min(1, (k + 1) / warmup if warmup else 1)
+        s = self.settings
+        warmup, begin = s.get("warmup_steps", 0), s.get("warmup_from", 0)
+        if k < warmup:
+            return s["learning_rate"] * (begin + (1 - begin) * (k + 1) / warmup)
+        offset, since = s.get("decay_offset", 1), k - max(0, warmup - 1)
+        share = {"inverse": offset / (offset + since), "inverse_root": math.sqrt(offset / (offset + since))}
+        return s["learning_rate"] * share.get(s.get("schedule"), 1)
 
     def step(self, g, at, k):
         s = self.settings
@@ -130,6 +137,12 @@ def allreduce_bytes(n, size):
     return 4 * size * np.array(rounds)
 
 
+def broadcast_bytes(n, size):
+    """Node i has the model from i without its highest bit."""
+    parents = [i ^ 1 << i.bit_length() - 1 for i in range(1, n)]
+    return 4 * size * np.bincount(np.array(parents, int), minlength=n)
+
+
 def allreduce(p, o, codec, keys, has_feedback):
     x, error, sent = p.start, 0, 0
     for k in range(p.steps):
@@ -195,8 +208,8 @@ def deep_gradient_compression(p, o, keep, masks):
     return x, np.full(p.nodes, sent)
 
 
-def detached(p, o, share, blocks, period):
-    """DEF, of a model that is one tensor."""
+def detached(p, o, share, blocks, period, residual_period):
+    """DEF and SAEF, of a model that is one tensor."""
     x, y, pending, sent = p.start.copy(), p.start, np.zeros(p.start.shape), 0
     for k in range(p.steps):
         step = o.step(p.gradient(y), y, k)
@@ -209,6 +222,78 @@ def detached(p, o, share, blocks, period):
             pending[:, block] = 0
             y = x - share * pending
             sent = sent + allreduce_bytes(p.nodes, block.stop - block.start)
+        if residual_period and (k + 1) % (period * residual_period) == 0:
+            pending = means(pending)
+            sent = sent + allreduce_bytes(p.nodes, p.dimension)
+    return x, sent
+
+
+def two_averages(p, o):
+    """A2SGD, by recursive doubling of two numbers."""
+    x = p.start
+    for k in range(p.steps):
+        g = p.gradient(x)
+        sides = [np.array([np.abs(v[side(v)]).mean() if side(v).any() else 0 for v in g])
+                 for side in (lambda v: v >= 0, lambda v: v < 0)]
+        above, below = (side.mean() - side[:, None] for side in sides)
+        x = x - o.step(np.where(g >= 0, g + above, g - below), x, k)
+    return x, p.steps * allreduce_bytes(p.nodes, 2)
+
+
+def three_values(p, o, deviations):
+    """TernGrad, of a model that is one tensor, by a server on node 0."""
+    x, n = p.start, p.nodes
+    for k in range(p.steps):
+        g = p.gradient(x)
+        if deviations:
+            limit = deviations * np.sqrt((g * g).mean(axis=1, keepdims=True))
+            g = np.clip(g, -limit, limit)
+        scale = np.abs(g).max()
+        drawn_words = np.array([words(Stream(p.seed, "code", i, k), p.dimension) for i in range(n)])
+        x = x - o.step(means(scale * np.where(np.abs(g) / scale > drawn_words, np.sign(g), 0)), x, k)
+    up, down = (4 + (p.dimension * bits + 7) // 8 for bits in (2, 1 + math.ceil(math.log2(n + 1))))
+    return x, [p.steps * down * (n - 1)] + [p.steps * up] * (n - 1)
+
+
+def quasi_global(p, o, w):
+    s, x, q = o.settings, p.start, 0
+    for k in range(p.steps):
+        o.velocity = None if k == 0 else q
+        y = w @ (x - o.step(p.gradient(x), x, k))
+        q = s["momentum"] * q + (1 - s["momentum"]) * (x - y) / o.rate(k)
+        x = y
+    return x, 4 * p.steps * p.dimension * ((w > 0).sum(axis=0) - 1)
+
+
+def modulo_gossip(p, o, w, theta, bits, is_shifted, rate):
+    """Moniqua. Codes are read beside the own model."""
+    x, cell = p.start, 2 * theta / (2**bits - 1)
+    for k in range(p.steps):
+        offset = (words(Stream(p.seed, "code", -1, k), p.dimension) - 0.5) * cell if is_shifted else 0
+        numbers = np.rint((x - offset) / cell)
+        own = cell * numbers + offset
+        periods = np.rint(((x[:, None] - offset) / cell - numbers[None] % 2**bits) / 2**bits)  # (readers, senders, entries)
+        read = cell * (numbers[None] % 2**bits + 2**bits * periods) + offset
+        x = x + rate * (np.einsum("ij,ijd->id", w, read) - own) - o.step(p.gradient(x), x, k)
+    return x, p.steps * ((p.dimension * bits + 7) // 8) * ((w > 0).sum(axis=0) - 1)
+
+
+def fragments(p, o, period, count, delay, share, rate, momentum):
+    """Streaming DiLoCo."""
+    x, theta, m, sent = p.start.copy(), p.start[0].copy(), np.zeros(p.dimension), np.zeros(p.nodes, int)
+    pieces = [slice(f * p.dimension // count, (f + 1) * p.dimension // count) for f in range(count)]
+    begun = {}
+    for k in range(p.steps):
+        x = x - o.step(p.gradient(x), x, k)
+        for f, piece in enumerate(pieces):
+            if (k + 1 - (f + 1) * period // count) % period == 0:
+                begun[f] = k, (theta[piece] - x[:, piece]).mean(axis=0)
+                sent += allreduce_bytes(p.nodes, piece.stop - piece.start)
+            if f in begun and k == begun[f][0] + delay:
+                progress = begun.pop(f)[1]
+                m[piece] = momentum * m[piece] + progress
+                theta[piece] -= rate * (progress + momentum * m[piece])
+                x[:, piece] = share * x[:, piece] + (1 - share) * theta[piece]
     return x, sent
 
 
@@ -254,12 +339,21 @@ def blocks_of_steps(p, o, kind, period, keys, policy):
         x = x - o.step(p.gradient(x), x, k)
         if snapshot is not None and k == begun + keys.get("delay", 0):
             x, snapshot = x + means(snapshot) - snapshot, None
-        if (k + 1) % period:
+        done = k + 1 - keys.get("alone_steps", 0)
+        if done == 0:  # of BMUF: all go on with node 0's model
+            shared = begin = x = np.tile(x[0], (p.nodes, 1))
+            o.apply("reset")
+            sent = sent + broadcast_bytes(p.nodes, p.dimension)
+        if done <= 0 or done % period:
+            if keys.get("local_period") and (k + 1) % keys["local_period"] == 0 and k + 1 < p.steps:
+                x = means(x)
+                sent = sent + allreduce_bytes(p.nodes, p.dimension)
             continue
         if kind == "bmuf":
             momentum = keys["block_momentum"] * momentum + means(x) - begin
             shared = shared + momentum
-            begin = x = shared + keys["block_momentum"] * momentum
+            begin = x = shared + (0 if keys["filter"] == "cbm" else keys["block_momentum"] * momentum)
+            shared = x if keys["filter"] == "released" else shared
         elif kind == "diloco":
             progress = means(shared - x)
             momentum = keys["outer_momentum"] * momentum + progress
@@ -278,6 +372,14 @@ def blocks_of_steps(p, o, kind, period, keys, policy):
     return (x if snapshot is None else x + means(snapshot) - snapshot), sent
 
 
+def ring(n):
+    w = np.zeros((n, n))
+    for i in range(n):
+        for j in {(i - 1) % n, (i + 1) % n} - {i}:
+            w[i, j] = 1 / min(n, 3)
+    return w + np.diag(1 - w.sum(axis=1))
+
+
 CODECS = [(none, {}), (top_k, {"keep": 0.3}), (random_k, {"keep": 0.4}), (random_k, {"keep": 0.7, "unbiased": True}),
           (levels, {"levels": 15, "bucket": 0, "contractive": False}), (levels, {"levels": 3, "bucket": 0, "contractive": True}),
           (sign, {}), (one_bit, {})]
@@ -289,7 +391,12 @@ class CodeTwins(WorldCase):
         rng = drawn(f"{kind} {keys} {seed}")
         problem = Problem(rng.choice((1, 2, 3, 5, 6, 8)), rng.choice((16, 23)), seed, rng.choice((6, 9)))
         settings = {"learning_rate": rng.choice((0.03, 0.08)), "momentum": rng.choice((0.4, 0.8)), "nesterov": rng.random() < 0.3,
-                    "weight_decay": rng.choice((0, 0.1)), "warmup_steps": rng.choice((0, 4))}
+                    "weight_decay": rng.choice((0, 0.1)), "warmup_steps": rng.choice((0, 4)),
+                    "schedule": rng.choice(("constant", "constant", "inverse", "inverse_root"))}
+        if settings["warmup_steps"]:
+            settings["warmup_from"] = rng.choice((0, 0.25))
+        if settings["schedule"] != "constant":
+            settings["decay_offset"] = rng.choice((0.5, 20))
         if rng.random() < 0.4 and kind not in ("dgc", "one_bit"):
             settings["clip_norm"] = 1.5
         models, sent = twin(problem, Optimizer(settings), mixing(problem.nodes) if mixing else None)
@@ -321,18 +428,30 @@ class CodeTwins(WorldCase):
         for seed, keep, masks in ((1, 0.2, True), (2, 0.2, False), (3, 1, True), (4, 0.6, False)):
             self.expect(lambda p, o, _, k=keep, m=masks: deep_gradient_compression(p, o, k, m), "dgc", seed,
                         {"keep": keep, "masking": masks})
-        for seed, share, blocks, period in ((1, 0.3, 4, 1), (2, 0, 64, 1), (3, 1, 3, 2), (4, 0.3, 1, 3)):
-            self.expect(lambda p, o, _, s=(share, blocks, period): detached(p, o, *s), "def", seed, {
-                "lambda": share, "blocks": blocks, "period": period, "collective": "recursive_doubling"})
+        cases = ((0.3, 4, 1, 0), (0, 64, 1, 0), (1, 3, 2, 0), (0.3, 1, 3, 0), (1, 4, 1, 1), (1, 64, 1, 3), (0.3, 3, 2, 2))
+        for seed, (share, blocks, period, residual_period) in enumerate(cases):
+            self.expect(lambda p, o, _, s=(share, blocks, period, residual_period): detached(p, o, *s), "def", seed + 1, {
+                "lambda": share, "blocks": blocks, "period": period, "residual_period": residual_period,
+                "collective": "recursive_doubling"})
+
+    def test_two_averages_and_three_values(self):
+        for seed in range(1, 7):
+            self.expect(lambda p, o, _: two_averages(p, o), "a2sgd", seed, {})
+            deviations = (0, 1, 2.5)[seed % 3]
+            self.expect(lambda p, o, _, d=deviations: three_values(p, o, d), "terngrad", seed, {"clip_deviations": deviations})
+
+    def test_quasi_global_momentum(self):
+        for seed in range(1, 7):
+            self.expect(lambda p, o, w: quasi_global(p, o, w), "quasi_global", seed, {}, "ring", ring)
+
+    def test_modulo_a_bound(self):
+        cases = itertools.product((2, 0.1), (1, 3, 8), ("nearest", "shifted"), (1, 0.5))
+        for seed, (theta, bits, rounding, rate) in enumerate(cases):
+            settings = (theta, bits, rounding == "shifted", rate)
+            self.expect(lambda p, o, w, s=settings: modulo_gossip(p, o, w, *s), "moniqua", seed + 1, {
+                "theta": theta, "bits": bits, "rounding": rounding, "consensus_rate": rate}, "ring", ring)
 
     def test_codes_of_models(self):
-        def ring(n):
-            w = np.zeros((n, n))
-            for i in range(n):
-                for j in {(i - 1) % n, (i + 1) % n} - {i}:
-                    w[i, j] = 1 / min(n, 3)
-            return w + np.diag(1 - w.sum(axis=1))
-
         for seed, (codec, keys) in enumerate(CODECS):
             named = {"compression": codec.__name__, **keys}
             for order in ("mix_new", "mix_old"):
@@ -347,11 +466,17 @@ class CodeTwins(WorldCase):
 
     def test_blocks_of_steps(self):
         for seed, policy in enumerate(("keep", "average", "reset")):
-            for kind, keys in (("local_sgd", {}), ("bmuf", {"block_momentum": 0.6}), ("slowmo", {"slow_momentum": 0.5}),
-                               ("diloco", {"outer_learning_rate": 0.6, "outer_momentum": 0.8})):
-                for period in (1, 4):
+            bmuf = [("bmuf", {"block_momentum": 0.6, "filter": name, "alone_steps": alone})
+                    for name, alone in (("nbm", 0), ("cbm", 2), ("released", 3))]
+            slowmo = [("slowmo", {"slow_momentum": 0.5, "local_period": period}) for period in (0, 3)]
+            for kind, keys in [("local_sgd", {}), *bmuf, *slowmo, ("diloco", {"outer_learning_rate": 0.6, "outer_momentum": 0.8})]:
+                for period in (4,) if keys.get("local_period") else (1, 4):
                     self.expect(lambda p, o, _, a=(kind, period, keys, policy): blocks_of_steps(p, o, *a), kind, seed + 1, {
                         "period": period, "momentum_policy": policy, "collective": "recursive_doubling", **keys})
+        for seed, streamed in enumerate(((4, 4, 1, 0.5), (4, 2, 0, 0), (5, 3, 2, 0.3), (1, 1, 0, 0), (6, 5, 5, 0.9))):
+            keys = dict(zip(("period", "fragments", "delay", "local_share"), streamed))
+            self.expect(lambda p, o, _, s=streamed: fragments(p, o, *s, 0.6, 0.8), "streaming_diloco", seed + 1, {
+                **keys, "outer_learning_rate": 0.6, "outer_momentum": 0.8, "collective": "recursive_doubling"})
         for delay in range(4):
             self.expect(lambda p, o, _, d=delay: blocks_of_steps(p, o, "dasgd", 3, {"delay": d}, "keep"), "dasgd", delay + 1, {
                 "period": 3, "delay": delay, "merge": "delta", "momentum_policy": "keep", "collective": "recursive_doubling"})

@@ -103,11 +103,11 @@ def length(t, i, phase, local_steps, is_geometric):
     return steps if is_geometric else local_steps
 
 
-def swarm(t, local_steps, is_geometric):
+def swarm(t, local_steps, is_geometric, alone_steps):
     pairs, live = Pairs(t.world, t.x), np.full(t.nodes, START)
 
     def node(i):
-        base, phase, end = START, 0, length(t, i, 0, local_steps, is_geometric)
+        base, phase, end = START, 0, min(alone_steps, t.steps) + length(t, i, 0, local_steps, is_geometric)
         for k in range(1, t.steps + 1):
             yield "compute", k - 1
             live[i] -= t.step(i, live[i])
@@ -135,15 +135,48 @@ def matching(t, r):
     return partner
 
 
-def blocking_swarm(t, local_steps, is_geometric):
-    """All take part in the same rounds; steps that are left over come last."""
+def one_sided_swarm(t, local_steps, is_geometric, alone_steps):
+    """Nodes read what a random peer had after its last step."""
+    published = t.x.copy()
+
+    def serve(i):
+        while True:
+            m = yield (tagged("ask"),)
+            t.world.send(i, m.source, "answer", published[i])
+
     def node(i):
-        r, end = 0, length(t, i, 0, local_steps, is_geometric)
+        phase, end = 0, min(alone_steps, t.steps) + length(t, i, 0, local_steps, is_geometric)
+        for k in range(1, t.steps + 1):
+            yield "compute", k - 1
+            t.x[i] -= t.step(i, t.x[i])
+            published[i] = t.x[i]
+            if k == end:
+                j = t.partner("partner", i, phase)
+                t.world.send(i, j, "ask")
+                m = yield come(j, "answer")
+                t.x[i] = (t.x[i] + m.value) / 2
+                phase += 1
+                end += length(t, i, phase, local_steps, is_geometric)
+            t.world.ends[i].append(t.world.now)
+
+    for i in range(t.nodes):
+        t.world.start(i, serve(i))
+    t.world.run(node)
+    return t.x
+
+
+def blocking_swarm(t, local_steps, is_geometric, alone_steps):
+    """All take part in the same rounds; steps that are left over come last."""
+    alone = min(alone_steps, t.steps)
+    rounds = (t.steps - alone) // local_steps
+
+    def node(i):
+        r, end = 0, alone + length(t, i, 0, local_steps, is_geometric)
         for k in itertools.count(1):
             if k <= t.steps:
                 yield "compute", k - 1
                 t.x[i] -= t.step(i, t.x[i])
-            if k >= end and r < t.steps // local_steps:
+            if k >= end and r < rounds:
                 j = matching(t, r)[i]
                 if j != i:
                     t.world.send(i, j, r, t.x[i])
@@ -153,7 +186,7 @@ def blocking_swarm(t, local_steps, is_geometric):
                 end += length(t, i, r, local_steps, is_geometric)
             if k <= t.steps:
                 t.world.ends[i].append(t.world.now)
-            elif r == t.steps // local_steps:
+            if k >= t.steps and r == rounds:
                 return
 
     t.world.run(node)
@@ -437,10 +470,10 @@ class RandomTwins(WorldCase):
                         settings=PLAIN)
 
     def test_swarm(self):
-        for averaging, phase, steps, seed in itertools.product(("blocking", "non_blocking"), ("fixed", "geometric"), (1, 3),
-                                                               (1, 2)):
-            self.expect(swarm if averaging == "non_blocking" else blocking_swarm, (steps, phase == "geometric"), "swarm",
-                        {"averaging": averaging, "phase": phase, "local_steps": steps}, seed)
+        twins = {"blocking": blocking_swarm, "non_blocking": swarm, "one_sided": one_sided_swarm}
+        for averaging, phase, steps, alone, seed in itertools.product(twins, ("fixed", "geometric"), (1, 3), (0, 4), (1, 2)):
+            self.expect(twins[averaging], (steps, phase == "geometric", alone), "swarm",
+                        {"averaging": averaging, "phase": phase, "local_steps": steps, "alone_steps": alone}, seed)
 
     def test_adpsgd(self):
         for exchanges, seed in itertools.product((1, 3), range(1, 6)):

@@ -82,15 +82,18 @@ def choco(w, x, steps, optimizer, order, consensus_rate):
     return x
 
 
-def sgp(x, steps, optimizer, peers):
-    """Exponential peers, one or two; the numerators and weights of push-sum."""
+def sgp(x, steps, optimizer, peers, local_steps=1, both_ways=False):
+    """Exponential peers, one or two, or one on either side in turn; the numerators and weights of push-sum."""
     nodes = len(x)
-    cycle = (nodes - 1).bit_length()
+    ahead = [2**p for p in range((nodes - 1).bit_length())]
+    cycle = list(dict.fromkeys(d for p in ahead for d in (p, nodes - p))) if both_ways else ahead
     weight = np.ones(nodes)
     for k in range(steps):
         z = x / weight
         x = x - optimizer.step(gradient(z), z)
-        distances = {2 ** ((k + p) % cycle) % nodes for p in range(peers)}
+        if (k + 1) % local_steps:
+            continue
+        distances = {cycle[(k // local_steps + p) % len(cycle)] for p in range(peers)}
         p = np.zeros((nodes, nodes))
         for i, distance in itertools.product(range(nodes), distances | {0}):
             p[(i + distance) % nodes, i] = 1 / (len(distances) + 1)
@@ -141,11 +144,11 @@ class Twins(TwinCase):
                                 topology=topology)
 
     def test_push_sum_and_averaging(self):
-        for nodes, settings in itertools.product((2, 5, 8), OPTIMIZERS):
+        for nodes, settings in itertools.product((2, 5, 6, 8), OPTIMIZERS):
             x = np.full(nodes, START)
-            for peers, name in ((1, "one_peer"), (2, "two_peer")):
-                self.expect(sgp(x, 12, Optimizer(nodes, **settings), peers), nodes, 12,
-                            {"kind": "sgp", "peers": name, **settings})
+            for peers, name, local_steps in ((1, "one_peer", 1), (2, "two_peer", 1), (1, "both_ways", 1), (1, "both_ways", 2)):
+                self.expect(sgp(x, 12, Optimizer(nodes, **settings), peers, local_steps, name == "both_ways"), nodes, 12,
+                            {"kind": "sgp", "peers": name, "local_steps": local_steps, **settings})
             self.expect(local_sgd(x, 12, Optimizer(nodes, **settings), 5), nodes, 12,
                         {"kind": "local_sgd", "period": 5, "momentum_policy": "keep", **settings})
             if nodes > 3:
