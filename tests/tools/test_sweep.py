@@ -445,8 +445,10 @@ class SweepTest(unittest.TestCase):
         self.write(more)
         self.sweep(status=1)
         before = {file: file.stat().st_mtime_ns for file in (self.folder / "out").glob("*=*.h5")}
+        self.assertTrue((self.folder / "out" / "learning_rate=1e30.log").exists())
         self.write(few)
         said = self.sweep()
+        self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # none of its points has failed
         self.assertIn("starling: warning: out: the results of 3 points that this sweep lacks stay there, outside its tables: learning_rate=0.02, ..\n", said)
         self.assertIn("1 points are finished already\n1 of 1 points are finished", said)
         self.assertEqual([(self.folder / "out" / name).read_bytes() for name in ("scenario.ini", "points.csv", "table.csv", "table.h5")], tables)
