@@ -138,7 +138,7 @@ class SweepTest(unittest.TestCase):
 
     def test_a_scenario_without_sweep_is_refused_and_one_with_it_runs_as_it_stands(self):
         self.write(SCENARIO)
-        self.assertIn("has no [sweep] section", self.sweep(status=2))
+        self.assertIn("on the command line that is \"sweep.algorithm.group_size=2, 4, 8\"", self.sweep(status=2))
         self.write(SMALL)
         subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "one.h5"], cwd=self.folder, check=True)
 
