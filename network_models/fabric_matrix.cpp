@@ -62,7 +62,7 @@ auto read_matrix(const Section& section, std::string_view key, const std::string
         matrix.values.emplace_back();
         continue;
       }
-      if (number_in<double>(cell)) cell += " " + unit;
+      if (number_in<double>(cell) && !unit.empty()) cell += " " + unit;
       try {
         matrix.values.emplace_back(parse(cell));
       } catch (const std::invalid_argument& error) {

@@ -81,7 +81,13 @@ void check_size(std::size_t size, const std::string& name) {
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", printable(path), std::strerror(errno)));
+  if (!file) {
+    const std::string why = std::strerror(errno);
+    const std::string whole = path + ".ini";
+    throw Error(fmt::format(
+        "{}: cannot open: {}{}", printable(path), why,
+        std::filesystem::exists(whole) ? fmt::format("; did you mean {}?", printable(whole)) : ""));
+  }
   if (std::filesystem::is_directory(path)) {                           // which opens like a file
     const auto inside = std::filesystem::path(path) / "scenario.ini";  // as sweeps leave it
     const std::string hint =

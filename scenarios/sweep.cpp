@@ -278,7 +278,8 @@ Sweep read_sweep(const Scenario& scenario) {
   if (!scenario.has_section("sweep")) {
     throw ScenarioError(
         fmt::format("{}: has no [sweep] section that lists values for keys, as "
-                    "\"algorithm.group_size = 2, 4, 8\"",
+                    "\"algorithm.group_size = 2, 4, 8\"; on the command line that is "
+                    "\"sweep.algorithm.group_size=2, 4, 8\"",
                     scenario.name()));
   }
   Sweep sweep;

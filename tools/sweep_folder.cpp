@@ -29,6 +29,7 @@ struct Change {
   std::string refused;               // why the folder is not for the sweep of now; "" if it is
   std::vector<std::string> dropped;  // points with files that it lacks
   std::map<std::string, std::string> renamed = {};  // points that have become first repetitions
+  std::vector<std::string> gone = {};               // names that no point of now has
 };
 
 /// The sweep of now repeats the points of one without repetitions, which ran with the first seed.
@@ -54,6 +55,7 @@ Change compare(const Sweep& before, const Sweep& now, const fs::path& folder) {
   }
   Change change;
   for (const SweepPoint& point : before.points) {
+    if (!taken.contains(point.name)) change.gone.push_back(point.name);
     std::vector<std::string> values = point.values;
     if (is_repeated) values.push_back(now.points.front().values.back());
     const auto found = names.find(values);
@@ -152,6 +154,11 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
         const fs::path results = folder / (is + ".h5");
         std::error_code gone;  // not there yet, or another process of the job has renamed it
         if (!fs::exists(results)) fs::rename(folder / (was + ".h5"), results, gone);
+      }
+      for (const std::string& name :
+           change.gone) {  // or who reads the folder would count them as failed
+        std::error_code none;
+        fs::remove(folder / (name + ".log"), none);
       }
       write_whole(kept, settings);
       return change.dropped;

@@ -143,13 +143,32 @@ struct Kind<std::vector<double>> {
   }
 };
 
+/// Where a list belongs, if `text` lists several of what `is_value` takes; else nothing.
+template <class Predicate>
+std::string where_lists_belong(std::string_view text, Predicate is_value) {
+  const std::vector<std::string_view> parts = split(text, ',');
+  const bool is_list = parts.size() > 1 && std::ranges::all_of(parts, is_value, trim);
+  return is_list ? "; a list of values to try belongs in [sweep]" : "";
+}
+
+/// Whether `text` is a T.
+template <class T>
+bool is_a(std::string_view text) {
+  try {
+    Kind<T>::parse(std::string(text));
+    return !text.empty();
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
 /// The setting as a T; a located error if it is none.
 template <class T>
 T parse(const Section& section, const Setting& setting) {
   try {
     return Kind<T>::parse(setting.text);
   } catch (const std::invalid_argument& error) {
-    section.fail(setting.key, "{}", error.what());
+    section.fail(setting.key, "{}{}", error.what(), where_lists_belong(setting.text, is_a<T>));
   }
 }
 
@@ -265,9 +284,13 @@ std::string Section::choice(std::string_view key, std::vector<std::string> optio
   const Setting* setting =
       note(key, type, is_required ? std::nullopt : std::optional(std::string(fallback)), help);
   if (!setting) return is_required ? options.at(0) : std::string(fallback);
-  if (std::find(options.begin(), options.end(), setting->text) == options.end()) {
+  const auto is_option = [&](std::string_view text) {
+    return std::ranges::find(options, text) != options.end();
+  };
+  if (!is_option(setting->text)) {
+    const std::string list = where_lists_belong(setting->text, is_option);
     fail(key, "must be one of {}, got {}{}", fmt::join(options, ", "), or_nothing(setting->text),
-         did_you_mean(setting->text, options));
+         list.empty() ? did_you_mean(setting->text, options) : list);
   }
   return setting->text;
 }

@@ -565,6 +565,7 @@ TEST_CASE("a matrix that is wrong is refused by file, line and rule") {
   CHECK(matrix_refusal("ms,a,b\na,-,1\n\nb,-2,-\n").starts_with(":4: from b to a: must "));
   CHECK(matrix_refusal("ms,a,b\na,-,-\nb,2,-\n").starts_with(":2: from a to b: must "));
   CHECK(matrix_refusal(",a,b\na,-,5\nb,2,-\n").starts_with(":2: from a to b: must "));
+  CHECK(matrix_refusal(",a,b\na,-,5\nb,2,-\n").ends_with(", got \"5\" without a unit"));
   CHECK(matrix_refusal("h,a,b\na,-,5\nb,2,-\n") ==
         ":2: from a to b: must be at most 60 s, got 5 h");
   CHECK(matrix_refusal("ms\n").starts_with(":1: expected the names of the sites"));

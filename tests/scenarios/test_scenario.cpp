@@ -295,6 +295,11 @@ TEST_CASE("a file is read from disk, and its directory resolves relative paths")
   std::filesystem::remove(path);
   CHECK_THROWS_WITH_AS(Scenario::read(path),
                        (path + ": cannot open: No such file or directory").c_str(), Error);
+  directory.write("ring.ini.ini", std::string(ring));
+  CHECK_THROWS_WITH_AS(
+      Scenario::read(path),
+      (path + ": cannot open: No such file or directory; did you mean " + path + ".ini?").c_str(),
+      Error);
 }
 
 TEST_CASE("a scenario that a run has left is looked for here, then where the run was started") {

@@ -27,7 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from pictures import convergence, links, run, sweep
 from pictures.published import Published
-from pictures.style import SERIES, STYLE, numbers, short, short_number
+from pictures.style import SERIES, STYLE, numbers, save, short, short_number
 
 SCENARIO = """[run]
 nodes = 4
@@ -562,6 +562,44 @@ class PlotTest(unittest.TestCase):
         self.assertEqual([text.get_text() for text in ax.texts], ["10", "20", "40"] * 2)
         self.assertIn("no outcome bytes; known are ", self.plot("traded", "--against", "bytes", status=1))
         self.assertIn("--against wants the folder of a sweep", self.plot("a.h5", "--against", "bytes_per_step", status=2))
+
+    def test_what_has_no_mark_stretches_no_axis_and_is_counted(self):
+        # allreduce reads no topology, so it has no gap; its nodes' models differ by rounding alone
+        figure = self.drawn_sweep("gaps", "algorithm.kind = dpsgd, allreduce\ntopology.kind = ring, star",
+                                  ["consensus_distance"], ["algorithm.kind"], [("topology.kind", "ring")], (), (), "spectral_gap")
+        ax, = figure.axes
+        self.assertEqual(ax.get_xlabel(), "Spectral gap; not known of 1 combination")
+        self.assertEqual(ax.get_title("left"), "Consensus distance")
+        self.assertGreater(ax.get_ylim()[0], 1e-4)
+
+    def test_what_is_drawn_close_to_a_legend_moves_away_from_it(self):
+        figure, ax = plt.subplots()
+        ax.plot([0, 1], [0, 1], "o", label="curve")
+        legend = ax.legend(loc="upper right")
+        ax.set(xlim=(0, 1), ylim=(0, 1))
+        figure.draw_without_rendering()
+        box = legend.get_window_extent()
+        right, low = ax.transData.inverted().transform((box.x1, box.y0 - 1))  # a dot below it
+        ax.errorbar([right], [low], xerr=[[0.1], [0]])
+        sweep.make_room(figure)
+        figure.draw_without_rendering()
+        self.assertLess(ax.transData.transform((right, low))[1], legend.get_window_extent().y0 - 0.03 * figure.dpi)
+        plt.close(figure)
+
+    def test_pictures_are_laid_out_at_the_resolution_that_they_have(self):
+        with plt.style.context(STYLE, after_reset=True):
+            figure = plt.figure(figsize=(2, 1))
+        save(figure, self.folder / "two_inches.png")
+        self.assertEqual(plt.imread(self.folder / "two_inches.png").shape[:2], (figure.dpi, 2 * figure.dpi))
+        plt.close(figure)
+
+    def test_two_runs_of_long_names_are_both_named_beside_their_deviations(self):
+        first, others = "a" * 40, ["b" * 40, "c" * 40]
+        lines = convergence.apart_in_lines([(first, other, ["as one"]) for other in others], 38)
+        self.assertLessEqual(max(map(len, lines)), 38)
+        for line, letter in zip((lines[1], lines[4]), "bc"):
+            self.assertTrue(line.startswith("  " + letter), line)
+        self.assertEqual(convergence.apart_in_lines([("a", "b", ["as one"])], 38), ["a against b:", "  as one"])
 
     def test_what_was_published_is_drawn_over_a_sweep_and_the_deviations_are_told(self):
         rate = sweep.Sweep(self.folder / "swept").cell("samples_per_second", {"run.nodes": "4", "algorithm.learning_rate": "0.05"})[0]

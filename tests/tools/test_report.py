@@ -113,6 +113,15 @@ class ReportTest(unittest.TestCase):
                          ["learning_rate=1e30,seed=1", "learning_rate=1e30,seed=2"])
         self.assertNotIn("failed", self.page())
 
+    def test_a_page_has_the_columns_of_the_tables_alone(self):
+        lists = "run.nodes = 2, 2, 4\nrun.steps = 5, 6, 5\nzip = run.nodes run.steps"  # neither key tells all points apart
+        (self.folder / "zipped.ini").write_text(SCENARIO + f"[sweep]\n{lists}\n")
+        self.run_tool(PROGRAM, "sweep", "zipped.ini", "-o", "zipped", "-q")
+        self.run_tool(TOOLS / "report", "zipped", "-o", "zipped.html")
+        names = Cells((self.folder / "zipped.html").read_text()).rows[0]
+        self.assertEqual(names[:3], ["run.nodes", "run.steps", "runs"])
+        self.assertNotIn("zip", names)
+
     def test_a_page_counts_the_points_of_shards_that_never_ran(self):
         (self.folder / "shards.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1, 1e30\nrun.seed = 1 .. 3\n")
         # Point 1 of each group of 4: rates and seeds 0.05 1, 0.1 2, 1e30 3.

@@ -138,7 +138,7 @@ class SweepTest(unittest.TestCase):
 
     def test_a_scenario_without_sweep_is_refused_and_one_with_it_runs_as_it_stands(self):
         self.write(SCENARIO)
-        self.assertIn("has no [sweep] section", self.sweep(status=2))
+        self.assertIn("on the command line that is \"sweep.algorithm.group_size=2, 4, 8\"", self.sweep(status=2))
         self.write(SMALL)
         subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "one.h5"], cwd=self.folder, check=True)
 
@@ -445,8 +445,10 @@ class SweepTest(unittest.TestCase):
         self.write(more)
         self.sweep(status=1)
         before = {file: file.stat().st_mtime_ns for file in (self.folder / "out").glob("*=*.h5")}
+        self.assertTrue((self.folder / "out" / "learning_rate=1e30.log").exists())
         self.write(few)
         said = self.sweep()
+        self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # none of its points has failed
         self.assertIn("starling: warning: out: the results of 3 points that this sweep lacks stay there, outside its tables: learning_rate=0.02, ..\n", said)
         self.assertIn("1 points are finished already\n1 of 1 points are finished", said)
         self.assertEqual([(self.folder / "out" / name).read_bytes() for name in ("scenario.ini", "points.csv", "table.csv", "table.h5")], tables)

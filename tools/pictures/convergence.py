@@ -125,8 +125,9 @@ def deviations(first, other):
 def apart_in_lines(pairs, most):
     """What deviations() tells of each pair of runs, in lines of at most so many characters."""
     lines = []
-    for names, apart in pairs:
-        lines.append(cut(f"{names}:", most))
+    for first, other, apart in pairs:
+        names = f"{first} against {other}:"
+        lines += [names] if len(names) <= most else [f"{cut(first, most - len(' against'))} against", f"  {cut(f'{other}:', most - 2)}"]
         for said in apart:
             lines += textwrap.wrap(said, most, initial_indent="  ", subsequent_indent="    ")
     return lines
@@ -282,8 +283,8 @@ def draw(paths, targets=(), axes=USUAL_AXES):
                 run.read_training()
     count_epochs(runs)
     metrics = [metric for metric in METRICS if any(len(run.curve(metric, against)[0]) for run in runs for against in ("step", "time"))]
-    pairs = [(f"{runs[0].name} against {run.name}", deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
-    said = [f"{names}: {', '.join(apart)}" for names, apart in pairs]
+    pairs = [(runs[0].name, run.name, deviations(runs[0], run) or ["nothing in common"]) for run in runs[1:]]
+    said = [f"{first} against {other}: {', '.join(apart)}" for first, other, apart in pairs]
     notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     if not metrics:
         metrics = ["step"]  # timing only: progress

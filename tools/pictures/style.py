@@ -33,6 +33,7 @@ STYLE = {
     "axes.axisbelow": True, "grid.color": "#E4E4E4", "grid.linewidth": 0.7, "xtick.color": "#888888",
     "ytick.color": "#888888", "xtick.labelcolor": "#333333", "ytick.labelcolor": "#333333", "lines.linewidth": 1.8,
     "legend.frameon": False, "legend.fontsize": 8.5, "svg.hashsalt": "starling",
+    "figure.dpi": 150,  # at which texts and legends are placed is at which they are drawn
 }
 
 # kinds of pictures, and with what matplotlib begins them
@@ -83,7 +84,7 @@ def save(figure, path):
     metadata = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     try:
         with replacing(path) as partial:
-            figure.savefig(partial, dpi=150, format=path.suffix[1:], metadata=metadata[path.suffix])
+            figure.savefig(partial, format=path.suffix[1:], metadata=metadata[path.suffix])
     except OSError as error:
         raise Failure(f"{path}: cannot write: {error.strerror}") from error
 

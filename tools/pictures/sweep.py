@@ -21,6 +21,7 @@ MOST_CELLS = 14          # cells of a heat map side by side that have room for a
 LEAST_SHARES = 0.02      # of an axis: a test sample more is no mountain
 LONGEST_LABEL = 28       # characters
 LONGEST_TITLE = 64       # characters of a line above a panel, bold
+BESIDE_LEGEND = 0.06     # inches: what is nearer looks like one of its marks
 LONGEST_HEADING = 58     # characters above each panel's width of a picture, bold and larger
 TITLES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
@@ -385,17 +386,22 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None, published=N
 
 def trade(ax, sweep, metric, other, key, series_key, fixed):
     """One outcome against another: a mark per combination of values, in the look of its value of `series_key` and with that of `key`
-    beside it; bars for one standard deviation over seeds."""
+    beside it; bars for one standard deviation over seeds. Combinations of which either outcome is not known have none."""
     texts = sweep.values(key)
     shown = set(spaced(len(texts), MOST_LABELS))
     all_x, all_y = [], []
+    unknown = {metric: 0, other: 0}
     for i, series in enumerate(some_values(sweep, series_key)):
         settings = {**fixed, series_key: series} if series_key else fixed
         across, up = ([sweep.cell(one, {**settings, key: value}) for value in texts] for one in (other, metric))
-        x, y = ([mean for mean, _ in cells] for cells in (across, up))
+        x, y = np.array([[mean for mean, _ in cells] for cells in (across, up)])
+        is_known = np.isfinite(x) & np.isfinite(y)
+        unknown[other] += np.count_nonzero(np.isfinite(y) & ~is_known)
+        unknown[metric] += np.count_nonzero(np.isfinite(x) & ~is_known)
+        x[~is_known] = y[~is_known] = np.nan  # an axis reaches to what has a mark
         ax.errorbar(x, y, bars_of(metric, up), bars_of(other, across), capsize=2.5,
                     color=SERIES[i], marker=MARKERS[i], markersize=5.5, linestyle="none", label=sweep.label(series_key, series))
-        for place in np.flatnonzero(np.isfinite(x) & np.isfinite(y)):
+        for place in np.flatnonzero(is_known):
             if place in shown:
                 ax.annotate(sweep.label(key, texts[place]), (x[place], y[place]), (4, 4), textcoords="offset points", fontsize=8, color=GREY)
         all_x += [*x]
@@ -403,8 +409,9 @@ def trade(ax, sweep, metric, other, key, series_key, fixed):
     ax.margins(0.1)  # room for what is written beside the last mark
     scale(ax, "x", other, all_x)
     scale(ax, "y", metric, all_y)
-    ax.set_xlabel(title_of(other))
-    ax.set_title(title_of(metric))
+    for one, write in ((other, ax.set_xlabel), (metric, ax.set_title)):
+        count = unknown[one]
+        write(title_of(one) + (f"; not known of {count} combination{'s' * (count > 1)}" if count else ""))
     add_legend(ax, sweep, series_key)
 
 
@@ -531,7 +538,7 @@ def make_room(figure):
     figure.draw_without_rendering()
     for ax in figure.axes:
         legend = ax.get_legend()
-        if legend is None or not covers(legend.get_window_extent(), ax):
+        if legend is None or not covers(legend.get_window_extent().padded(BESIDE_LEGEND * figure.dpi), ax):
             continue
         share = legend.get_window_extent().height / ax.bbox.height + 0.06
         if share < 0.6:

@@ -144,6 +144,21 @@ TEST_CASE("a value of the wrong type is refused with place, key and text") {
         "ring.ini:15: algorithm.value must be a number, got abc");
 }
 
+TEST_CASE("a list where one value is wanted is told where it belongs") {
+  const std::string hint = "; a list of values to try belongs in [sweep]";
+  CHECK(refusal<std::int64_t>("4, 8") ==
+        "ring.ini:15: algorithm.value must be an integer, got 4, 8" + hint);
+  CHECK(refusal<Duration>("1 ms,2 ms").ends_with(", got \"1 ms,2 ms\"" + hint));
+  for (const char* text : {"4, eight", "4,", ",", "4 8"}) {
+    CAPTURE(text);
+    CHECK_FALSE(refusal<std::int64_t>(text).ends_with(hint));
+  }
+  const Section section = section_of({{"kind", "ring, torus"}});
+  CHECK(mistake([&] {
+          section.choice("kind", {"ring", "torus"}, "ring", "");
+        }) == "ring.ini:15: algorithm.kind must be one of ring, torus, got ring, torus" + hint);
+}
+
 TEST_CASE("a missing key is located at the section and names the keys not read so far") {
   const Section section = section_of({{"kind", "dpsgd"}, {"learing_rate", "0.1"}});
   section.required<std::string>("kind", "");
