@@ -3,7 +3,7 @@
 //
 //   ms,     Oregon, Tokyo, Frankfurt          row: from, column: to. The first cell may name the
 //   Oregon,      -,    49,        69          unit of bare numbers; others carry their own:
-//   Tokyo,      50,     -,       118          "49 ms". A diagonal of -, 0 or nothing means that
+//   Tokyo,      50,     -,       118          "49 ms", 0. A diagonal of -, 0 or nothing means that
 //   Frankfurt,  70,   120,         1          hosts of a site meet directly, over their own links.
 //
 // A second file of the same sites may give the bandwidths of the links between (and within) sites;
@@ -62,7 +62,7 @@ auto read_matrix(const Section& section, std::string_view key, const std::string
         matrix.values.emplace_back();
         continue;
       }
-      if (number_in<double>(cell) && !unit.empty()) cell += " " + unit;
+      if (!unit.empty() && number_in<double>(cell)) cell += " " + unit;
       try {
         matrix.values.emplace_back(parse(cell));
       } catch (const std::invalid_argument& error) {
@@ -78,6 +78,11 @@ struct Placement {
   std::string rule;
   std::string list;
 };
+
+/// Nothing needs no unit.
+Duration parse_table_latency(const std::string& text) {
+  return number_in<double>(text) == 0 ? Duration{0} : parse_latency(text);
+}
 
 /// The site of every host.
 std::vector<std::size_t> place(const Section& section, const Placement& placement, NodeId hosts,
@@ -140,7 +145,7 @@ std::function<Fabric(Link)> read_fabric_matrix(const Section& section, NodeId ho
                  "goes with placement = list, which is {}", placement.rule);
   return [=, &section](Link own) {
     auto latency =
-        read_matrix(section, "latencies", section.resolve_path(latencies), parse_latency);
+        read_matrix(section, "latencies", section.resolve_path(latencies), parse_table_latency);
     std::vector<std::optional<Bandwidth>> bandwidth(latency.values.size());
     if (!bandwidths.empty()) {
       auto matrix = read_matrix(section, "bandwidths", section.resolve_path(bandwidths),

@@ -41,15 +41,19 @@ class OutageList {
       const auto [node, times] = split(item, "@");
       const auto [begin, length] = split(times, "for");
       if (begin.empty() || length.empty() == has_duration) refuse(item);
-      add(parse_node(node, item), Time(parse_time(begin, item)),
-          has_duration ? parse_time(length, item) : Duration{});
+      const NodeId who = parse_node(node, item);
+      const Time since(parse_time(begin, item));
+      const Duration duration = has_duration ? parse_time(length, item) : Duration{};
+      if (duration > never - since)
+        refuse(item, ", which ends past the end of the clock (106 days)");
+      add(who, since, duration);
       rest = comma == rest.npos ? std::string_view() : rest.substr(comma + 1);
     }
   }
 
  private:
-  [[noreturn]] void refuse(std::string_view item) const {
-    section_.fail(key_, "must be a list like \"{}\", got \"{}\"", form_, item);
+  [[noreturn]] void refuse(std::string_view item, std::string_view reason = "") const {
+    section_.fail(key_, "must be a list like \"{}\", got \"{}\"{}", form_, item, reason);
   }
 
   NodeId parse_node(std::string_view text, std::string_view item) const {
@@ -66,8 +70,8 @@ class OutageList {
   Duration parse_time(std::string_view text, std::string_view item) const {
     try {
       return parse_duration(text);
-    } catch (const std::invalid_argument&) {
-      refuse(item);
+    } catch (const std::invalid_argument& error) {
+      refuse(item, fmt::format(", whose time {}", error.what()));
     }
   }
 
@@ -86,7 +90,7 @@ void read_lists(const Section& section, NodeId nodes, std::vector<Outage>& outag
   OutageList(section, "pause", "3 @ 2 s for 500 ms", nodes)
       .read("nodes that do nothing for a while and go on, such as 3 @ 2 s for 500 ms", true,
             [&](NodeId node, Time begin, Duration length) {
-              outages.push_back({node, begin, after(begin, length)});
+              outages.push_back({node, begin, begin + length});
             });
   OutageList(section, "join", "4 @ 1 s", nodes)
       .read("nodes that begin later than time zero, such as 4 @ 1 s", false,

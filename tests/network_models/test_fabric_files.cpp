@@ -545,6 +545,17 @@ TEST_CASE(
   CHECK(way(build(both, 4), 2, 3) == Names{"host 2 up", "b -> b", "host 3 down"});
 }
 
+TEST_CASE("a matrix: where cells have their own units, a zero needs none") {
+  const test::TemporaryDirectory directory;
+  const Keys keys =
+      with("matrix", {{"latencies", directory.write("m.csv", ",a,b\na,0,5 us\nb,7 us,0\n")}});
+  const Keys dashes =
+      with("matrix", {{"latencies", directory.write("n.csv", "us,a,b\na,-,5\nb,7,-\n")}});
+  const std::vector<network_test::Start> starts{
+      {0, 0, 1, 1'000}, {0, 1, 0, 1'000}, {0, 0, 2, 1'000}};
+  CHECK(arrivals(keys, 4, starts) == arrivals(dashes, 4, starts));
+}
+
 TEST_CASE("a matrix: a bandwidth within a site that has no latency is refused, not left out") {
   const test::TemporaryDirectory directory;
   const auto latencies = directory.write("m.csv", "ms,a,b\na,1,2\nb,2,-\n");
@@ -565,7 +576,7 @@ TEST_CASE("a matrix that is wrong is refused by file, line and rule") {
   CHECK(matrix_refusal("ms,a,b\na,-,1\n\nb,-2,-\n").starts_with(":4: from b to a: must "));
   CHECK(matrix_refusal("ms,a,b\na,-,-\nb,2,-\n").starts_with(":2: from a to b: must "));
   CHECK(matrix_refusal(",a,b\na,-,5\nb,2,-\n").starts_with(":2: from a to b: must "));
-  CHECK(matrix_refusal(",a,b\na,-,5\nb,2,-\n").ends_with(", got \"5\" without a unit"));
+  CHECK(matrix_refusal(",a,b\na,-,5\nb,2,-\n").ends_with("got \"5\" without a unit"));
   CHECK(matrix_refusal("h,a,b\na,-,5\nb,2,-\n") ==
         ":2: from a to b: must be at most 60 s, got 5 h");
   CHECK(matrix_refusal("ms\n").starts_with(":1: expected the names of the sites"));

@@ -162,6 +162,13 @@ TEST_CASE("wrong failures are refused by name and place") {
   expect({{"stop", "99999999999 @ 1 s"}}, "failures.stop must be a list like");
   expect({{"pause", "3 @ 1 s"}}, "failures.pause must be a list like \"3 @ 2 s for 500 ms\"");
   expect({{"join", "x @ 1 s"}}, "failures.join must be a list like");
+  expect({{"join", "4 @ 1e9 s"}},
+         "failures.join must be a list like \"4 @ 1 s\", got \"4 @ 1e9 s\", whose time must be a "
+         "duration");
+  expect(
+      {{"pause", "3 @ 2000 h for 2000 h"}},
+      "failures.pause must be a list like \"3 @ 2 s for 500 ms\", got \"3 @ 2000 h for 2000 h\", "
+      "which ends past the end of the clock (106 days)");
   expect({{"mean_time_between_failures", "1 ps"}},
          "failures.mean_time_between_failures must be 0 s or at least 1 us, got 1 ps");
   expect({{"mean_time_to_repair", "1 s"}},
