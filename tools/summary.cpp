@@ -124,6 +124,73 @@ void add_network(std::string& text, const Recorder& recorder) {
   }
 }
 
+/// What the mean model was worth in the end.
+void add_evaluations(std::string& text, const Recorder& recorder) {
+  const double accuracy = last(recorder, "test_accuracy");
+  const double area = last(recorder, "test_auc");
+  const double loss = last(recorder, "test_loss");
+  const double distance = last(recorder, "consensus_distance");
+  if (!std::isnan(accuracy))
+    add(text, "test accuracy of the mean model", fmt::format("{:.2f} %", 100 * accuracy));
+  if (!std::isnan(area)) add(text, "test AUC of the mean model", fmt::format("{:.4f}", area));
+  if (!std::isnan(loss)) add(text, "test loss of the mean model", fmt::format("{:.4g}", loss));
+  if (!std::isnan(distance)) add(text, "consensus distance", fmt::format("{:.4g}", distance));
+}
+
+/// How long the run took, and what the nodes did in that time.
+void add_time(std::string& text, const Recorder& recorder, const Totals& all) {
+  const char* clock = fact(recorder.facts, "transport") == "mpi" ? "wall time" : "virtual time";
+  add(text, clock, fmt::format("{:.4g} s", all.end));
+  if (all.end > 0) {
+    add(text, "throughput",
+        fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
+                    all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
+  }
+  if (recorder.is_cut()) {
+    const std::string fewest =
+        all.fewest_steps < all.most_steps ? fmt::format("{} to ", all.fewest_steps) : "";
+    add(text, "steps of a node",
+        fmt::format("{}{} of {}, ended {}", fewest, all.most_steps,
+                    recorder.evaluation.schedule().steps(), fact(recorder.facts, "ended")));
+  }
+  const bool has_stopped = statistic(recorder, "failures.stopped_nodes") > 0;
+  constexpr double together = 0.9;  // of the last node's time
+  if (all.first_end < together * all.end && !has_stopped && !recorder.is_cut()) {
+    add(text, "nodes finish",
+        fmt::format("between {:.4g} and {:.4g} s: {:.4g} steps/s of all nodes while they run",
+                    all.first_end, all.end, all.rate));
+  }
+  if (all.accounted() > 0) {
+    constexpr double noticeable = 1.01;  // of the time until their last steps
+    const bool serves = !recorder.is_cut() && all.accounted() > noticeable * all.finished;
+    add(text, "nodes compute / wait / communicate",
+        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
+                    100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
+                    100 * all.communicate / all.accounted(),
+                    serves ? ", with what follows their last step" : ""));
+  }
+  if (const double away = statistic(recorder, "failures.away_seconds"); away > 0) {
+    add(text, "nodes away",
+        fmt::format("{:.1f} % of the time until they finished", 100 * away / all.finished));
+  }
+}
+
+void add_failures(std::string& text, const Recorder& recorder) {
+  const double stopped = statistic(recorder, "failures.stopped_nodes");
+  const double lost = statistic(recorder, "failures.lost_messages");
+  const double duplicated = statistic(recorder, "failures.duplicated_messages");
+  if (stopped + lost + duplicated > 0) {
+    add(text, "failures",
+        fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
+                    recorder.nodes.size(), lost, duplicated));
+  }
+  if (const std::string diverged = fact(recorder.facts, "diverged"); !diverged.empty()) {
+    add(text, "diverged",
+        fmt::format("{} of {} nodes: {}", statistic(recorder, "diverged_nodes"),
+                    recorder.nodes.size(), diverged));
+  }
+}
+
 void add_target(std::vector<Outcome>& outcomes, const Recorder& recorder, const Target& target) {
   const Reached reached = first_reached(recorder, target);
   outcomes.insert(outcomes.end(), {{"target_reached", reached.ever() ? 1.0 : 0.0},
@@ -142,67 +209,14 @@ const Table& final_evaluations(const Recorder& recorder) {
 std::string summarize(const Recorder& recorder) {
   std::string text;
   const Totals all(recorder);
-  const double accuracy = last(recorder, "test_accuracy");
-  const double area = last(recorder, "test_auc");
-  const double loss = last(recorder, "test_loss");
-  const double distance = last(recorder, "consensus_distance");
-  if (!std::isnan(accuracy))
-    add(text, "test accuracy of the mean model", fmt::format("{:.2f} %", 100 * accuracy));
-  if (!std::isnan(area)) add(text, "test AUC of the mean model", fmt::format("{:.4f}", area));
-  if (!std::isnan(loss)) add(text, "test loss of the mean model", fmt::format("{:.4g}", loss));
-  if (!std::isnan(distance)) add(text, "consensus distance", fmt::format("{:.4g}", distance));
-
-  const char* clock = fact(recorder.facts, "transport") == "mpi" ? "wall time" : "virtual time";
-  add(text, clock, fmt::format("{:.4g} s", all.end));
-  if (all.end > 0) {
-    add(text, "throughput",
-        fmt::format("{:.4g} samples/s, {:.4g} steps/s of all nodes",
-                    all.steps * samples_per_step(recorder) / all.end, all.steps / all.end));
-  }
-  if (recorder.is_cut()) {
-    const std::string fewest =
-        all.fewest_steps < all.most_steps ? fmt::format("{} to ", all.fewest_steps) : "";
-    add(text, "steps of a node",
-        fmt::format("{}{} of {}, ended {}", fewest, all.most_steps,
-                    recorder.evaluation.schedule().steps(), fact(recorder.facts, "ended")));
-  }
-  const double stopped = statistic(recorder, "failures.stopped_nodes");
-  constexpr double together = 0.9;  // of the last node's time
-  if (all.first_end < together * all.end && stopped == 0 && !recorder.is_cut()) {
-    add(text, "nodes finish",
-        fmt::format("between {:.4g} and {:.4g} s: {:.4g} steps/s of all nodes while they run",
-                    all.first_end, all.end, all.rate));
-  }
-  if (all.accounted() > 0) {
-    constexpr double noticeable = 1.01;  // of the time until their last steps
-    const bool serves = !recorder.is_cut() && all.accounted() > noticeable * all.finished;
-    add(text, "nodes compute / wait / communicate",
-        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
-                    100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
-                    100 * all.communicate / all.accounted(),
-                    serves ? ", with what follows their last step" : ""));
-  }
-  if (const double away = statistic(recorder, "failures.away_seconds"); away > 0) {
-    add(text, "nodes away",
-        fmt::format("{:.1f} % of the time until they finished", 100 * away / all.finished));
-  }
+  add_evaluations(text, recorder);
+  add_time(text, recorder, all);
   if (all.steps > 0) {
     add(text, "messages",
         fmt::format("{:.4g} per step of a node, {:.4g} MB together", all.messages / all.steps,
                     all.bytes / all.steps / 1e6));
   }
-  const double lost = statistic(recorder, "failures.lost_messages");
-  const double duplicated = statistic(recorder, "failures.duplicated_messages");
-  if (stopped + lost + duplicated > 0) {
-    add(text, "failures",
-        fmt::format("{} of {} nodes stopped, {} messages lost, {} duplicated", stopped,
-                    recorder.nodes.size(), lost, duplicated));
-  }
-  if (const std::string diverged = fact(recorder.facts, "diverged"); !diverged.empty()) {
-    add(text, "diverged",
-        fmt::format("{} of {} nodes: {}", statistic(recorder, "diverged_nodes"),
-                    recorder.nodes.size(), diverged));
-  }
+  add_failures(text, recorder);
   add_network(text, recorder);
   return text;
 }

@@ -283,35 +283,39 @@ bool SimulatedTransport::meet(MeetWait& wait) {
          "a node meets a group twice or uninvited");
   room->waits[index] = &wait;
   if (++room->arrived < room->waits.size()) return true;
+  end_meeting(wait.kind, *room);
+  rooms.erase(room);
+  if (rooms.empty()) meetings_.erase(wait.tag);
+  return true;
+}
 
+void SimulatedTransport::end_meeting(CollectiveKind kind, const Meeting& meeting) {
+  const std::vector<MeetWait*>& waits = meeting.waits;
   std::int64_t bytes = 0;  // of the largest, where they may differ
   std::int64_t total = 0;
-  for (const MeetWait* member : room->waits) {
+  for (const MeetWait* member : waits) {
     bytes = std::max(bytes, member->bytes_brought);
     total += member->bytes_brought;
   }
   auto met = std::make_shared<Met>();
-  for (MeetWait* member : room->waits) met->values.push_back(std::move(member->value));
+  for (MeetWait* member : waits) met->values.push_back(std::move(member->value));
   const double reduction = host_ == nullptr ? 0 : host_->reduction_seconds_per_byte();
-  const Duration cost = collective_cost(wait.kind, static_cast<std::int64_t>(met->values.size()),
-                                        bytes, network_.link_cost(), reduction);
+  const Duration cost =
+      collective_cost(kind, std::ssize(waits), bytes, network_.link_cost(), reduction);
   const Time end = after(now_, cost);
-  for (std::size_t i = 0; i < room->waits.size(); ++i) {
-    MeetWait* member = room->waits[i];
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    MeetWait* member = waits[i];
     const Traffic traffic =
-        collective_traffic(wait.kind, std::ssize(room->waits), static_cast<std::int64_t>(i), bytes);
+        collective_traffic(kind, std::ssize(waits), static_cast<std::int64_t>(i), bytes);
     member->messages = traffic.messages;
     member->bytes = traffic.bytes;
-    if (wait.kind == CollectiveKind::allgather) {  // everything but what its right neighbor brought
-      member->bytes = total - room->waits[(i + 1) % room->waits.size()]->bytes_brought;
+    if (kind == CollectiveKind::allgather) {  // everything but what its right neighbor brought
+      member->bytes = total - waits[(i + 1) % waits.size()]->bytes_brought;
     }
     member->met = met;
     member->turn = now_;
     wake(*member->fibre, end);
   }
-  rooms.erase(room);
-  if (rooms.empty()) meetings_.erase(wait.tag);
-  return true;
 }
 
 bool SimulatedTransport::announce(NodeId source, Tag tag, double number) {

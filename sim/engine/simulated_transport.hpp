@@ -201,6 +201,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void hand_over(NodeId to, Message& message);
   void lose(std::uint32_t id);
   void pass(std::uint32_t timer);
+  /// All have come: what they brought is shared, and each goes on when the collective ends.
+  void end_meeting(CollectiveKind kind, const Meeting& meeting);
 
   /// Whose event it is; nobody's if it is the network's or does not matter any more.
   std::optional<NodeId> node_of(std::uint64_t payload) const;
