@@ -73,7 +73,9 @@ auto build_kind(const Section& section, const std::string& scenario_name, const 
                 const Entry& (*find)(const Section&), const Make& make) {
   return build_part(section, scenario_name, [&] {
     try {
-      return make(find(section), section);
+      auto made = make(find(section), section);
+      section.finish();  // whatever made it may have forgotten to
+      return made;
     } catch (const UnknownKey& error) {
       throw ScenarioError(error.what() + cure_of(error, section, kinds, make));
     }

@@ -64,6 +64,9 @@ void measure(MpiSession& session, std::vector<std::string> words,
                                 read.settings.nodes, session.ranks()));
     });
   }
+  if (session.rank() == 0)
+    say("measuring the network between {} ranks{} ...\n", session.ranks(),
+        parts ? ", and gradients" : "");
   const Calibration calibration = calibrate(session, parts ? parts->workload.get() : nullptr);
   if (session.rank() != 0) return;
   for (const std::string& doubt : calibration.doubts()) say("starling: warning: {}\n", doubt);

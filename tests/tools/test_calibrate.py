@@ -50,7 +50,8 @@ class CalibrateTest(unittest.TestCase):
         return done.stdout + done.stderr
 
     def test_figures_are_positive_and_a_scenario_includes_them(self):
-        self.starling("calibrate", "s.ini", "-o", "measured.ini", ranks=3)
+        said = self.starling("calibrate", "s.ini", "-o", "measured.ini", ranks=3)
+        self.assertEqual(said.count("measuring the network between 3 ranks, and gradients ...\n"), 1, said)
         text = (self.folder / "measured.ini").read_text()
         self.assertIn("# Measured by starling calibrate: 3 ranks on 1 host.", text)
         for key, unit in {"latency": "us", "bandwidth": "GB/s", "local_latency": "us", "local_bandwidth": "GB/s",
