@@ -49,12 +49,26 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
   for (NodeId i = 0; i < samples; ++i) {
     const auto other = static_cast<NodeId>(1 + std::int64_t{i} * (nodes - 1) / samples);
     const std::uint32_t number = find_pair(0, other);
-    const double rate = rules.bandwidth_factor.common * routes_[number].bytes_per_second;
     latency += static_cast<double>(latency_of(number, largest).count()) / samples;
     cost_.seconds_per_byte +=
-        1 / (rules.bandwidth_factor.of(largest) * std::min(rate, terms_of(number).bound)) / samples;
+        1 / (rules.bandwidth_factor.of(largest) * rate_alone(number)) / samples;
   }
   cost_.latency = Duration{std::llround(latency)};
+}
+
+/// Of a flow that is alone, whose acknowledgements load links, too.
+double Fluid::rate_alone(std::uint32_t route) const {
+  const Terms& terms = terms_of(route);
+  const double factor = rules_.bandwidth_factor.common;
+  double rate = std::min(terms.bound, factor * routes_[route].bytes_per_second);
+  if (terms.back.empty()) return rate;
+  std::map<LinkId, double> load;  // of one byte per second
+  for (const LinkId link : links_of(route)) load[link] += 1;
+  for (const LinkId link : terms.back) load[link] += rules_.back_share;
+  for (const auto& [link, each] : load) {
+    rate = std::min(rate, factor * routes_.links()[link].bytes_per_second / each);
+  }
+  return rate;
 }
 
 std::uint32_t Fluid::find_pair(NodeId source, NodeId destination) {

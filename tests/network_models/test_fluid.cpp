@@ -336,6 +336,16 @@ TEST_CASE("fluid: the cost of a link is that of the usual route") {
   CHECK(model->link_cost().seconds_per_byte == test::relative(1 / 0.97e9));
 }
 
+TEST_CASE("tcp: a link that carries both ways, as that within a host, has less for the message") {
+  const auto model = network_test::network(
+      {{"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {"nodes_per_host", "2"}}, 2);
+  const LinkCost cost = model->link_cost();
+  CHECK(cost.seconds_per_byte == test::relative(1.05 / 0.97e9));
+  const network_test::ScriptedRun run(*model, {{0, 0, 1, 970'000}});
+  CHECK(cost.latency == Duration{0});
+  CHECK(in_ns(run.arrivals) == Times{1'050'000});
+}
+
 TEST_CASE("tcp: its keys are SimGrid's numbers, and can be changed one by one") {
   // 2 us of latency: 13.01 times that, then 0.97 GB/s: 26.02 us + 970 B / 0.97 GB/s.
   const Keys keys = {
