@@ -397,7 +397,9 @@ void Fluid::wake_for_schedule(NetworkClock& clock) {
 std::string Fluid::standstill() const {
   if (under_way_ == 0 || away_.empty()) return {};
   constexpr std::size_t most = 4;
-  std::string text = fmt::format("{} messages wait for links that are away: ", under_way_);
+  std::string text = fmt::format(
+      "{} for links that are away: ",
+      under_way_ == 1 ? "1 message waits" : fmt::format("{} messages wait", under_way_));
   std::size_t named = 0;
   for (const auto& [link, since] : away_) {
     if (++named > most) break;

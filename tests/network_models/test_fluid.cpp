@@ -523,7 +523,7 @@ TEST_CASE("fluid: messages that can never go on are reported with the link that 
   const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {0, 1, 3, 500}});
   CHECK(run.deliveries == std::vector<int>{0, 1});
   CHECK(model->standstill() ==
-        "1 messages wait for links that are away: host 2 down (since 3e-06 s)");
+        "1 message waits for links that are away: host 2 down (since 3e-06 s)");
   // The link is away here, too, but holds nobody up.
   const auto idle = network_test::network(scheduled(directory, "3 us, host 2 down, 0\n"), 4);
   CHECK(network_test::ScriptedRun(*idle, {{0, 1, 3, 4'000}}).deliveries == std::vector<int>{1});
