@@ -49,12 +49,26 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
   for (NodeId i = 0; i < samples; ++i) {
     const auto other = static_cast<NodeId>(1 + std::int64_t{i} * (nodes - 1) / samples);
     const std::uint32_t number = find_pair(0, other);
-    const double rate = rules.bandwidth_factor.common * routes_[number].bytes_per_second;
     latency += static_cast<double>(latency_of(number, largest).count()) / samples;
     cost_.seconds_per_byte +=
-        1 / (rules.bandwidth_factor.of(largest) * std::min(rate, terms_of(number).bound)) / samples;
+        1 / (rules.bandwidth_factor.of(largest) * rate_alone(number)) / samples;
   }
   cost_.latency = Duration{std::llround(latency)};
+}
+
+/// Of a flow that is alone, whose acknowledgements load links, too.
+double Fluid::rate_alone(std::uint32_t route) const {
+  const Terms& terms = terms_of(route);
+  const double factor = rules_.bandwidth_factor.common;
+  double rate = std::min(terms.bound, factor * routes_[route].bytes_per_second);
+  if (terms.back.empty()) return rate;
+  std::map<LinkId, double> load;  // of one byte per second
+  for (const LinkId link : links_of(route)) load[link] += 1;
+  for (const LinkId link : terms.back) load[link] += rules_.back_share;
+  for (const auto& [link, each] : load) {
+    rate = std::min(rate, factor * routes_.links()[link].bytes_per_second / each);
+  }
+  return rate;
 }
 
 std::uint32_t Fluid::find_pair(NodeId source, NodeId destination) {
@@ -383,7 +397,9 @@ void Fluid::wake_for_schedule(NetworkClock& clock) {
 std::string Fluid::standstill() const {
   if (under_way_ == 0 || away_.empty()) return {};
   constexpr std::size_t most = 4;
-  std::string text = fmt::format("{} messages wait for links that are away: ", under_way_);
+  std::string text = fmt::format(
+      "{} for links that are away: ",
+      under_way_ == 1 ? "1 message waits" : fmt::format("{} messages wait", under_way_));
   std::size_t named = 0;
   for (const auto& [link, since] : away_) {
     if (++named > most) break;

@@ -96,6 +96,7 @@ class Fluid final : public NetworkModel {
   std::span<const LinkId> links_of(std::uint32_t route) const { return routes_[route].links; }
   const Terms& terms_of(std::uint32_t route) const { return terms_[has_terms_ ? route : 0]; }
   Duration latency_of(std::uint32_t route, std::int64_t bytes) const;
+  double rate_alone(std::uint32_t route) const;
   std::uint32_t allocate();
   void add_under_way(Time now, std::span<std::int64_t> bytes) const;
   std::uint32_t last_of(const Pair& pair, std::uint64_t stream) const;

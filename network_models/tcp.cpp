@@ -3,7 +3,8 @@
 //   1 / (latency + sum over links of 20537 B / bandwidth),
 // and load the way back with their acknowledgements. Made for wide areas: on a network of
 // microseconds the latency factor is far too high. An undisturbed message of k bytes takes
-//   13.01 latency + k / (0.97 min(bandwidth, window / (2 latency))).
+//   13.01 latency + k / (0.97 min(bandwidth, window / (2 latency)));
+// where one link carries both ways, as that within a host does, bandwidth / (1 + cross_traffic).
 //
 // Velho and Legrand, "Accuracy study and improvement of network simulation in the SimGrid
 // framework", SIMUTools 2009. With factors 1, weight_bytes = 0 B and no cross traffic it is CM02:

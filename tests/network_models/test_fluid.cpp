@@ -336,6 +336,16 @@ TEST_CASE("fluid: the cost of a link is that of the usual route") {
   CHECK(model->link_cost().seconds_per_byte == test::relative(1 / 0.97e9));
 }
 
+TEST_CASE("tcp: a link that carries both ways, as that within a host, has less for the message") {
+  const auto model = network_test::network(
+      {{"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {"nodes_per_host", "2"}}, 2);
+  const LinkCost cost = model->link_cost();
+  CHECK(cost.seconds_per_byte == test::relative(1.05 / 0.97e9));
+  const network_test::ScriptedRun run(*model, {{0, 0, 1, 970'000}});
+  CHECK(cost.latency == Duration{0});
+  CHECK(in_ns(run.arrivals) == Times{1'050'000});
+}
+
 TEST_CASE("tcp: its keys are SimGrid's numbers, and can be changed one by one") {
   // 2 us of latency: 13.01 times that, then 0.97 GB/s: 26.02 us + 970 B / 0.97 GB/s.
   const Keys keys = {
@@ -513,7 +523,7 @@ TEST_CASE("fluid: messages that can never go on are reported with the link that 
   const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {0, 1, 3, 500}});
   CHECK(run.deliveries == std::vector<int>{0, 1});
   CHECK(model->standstill() ==
-        "1 messages wait for links that are away: host 2 down (since 3e-06 s)");
+        "1 message waits for links that are away: host 2 down (since 3e-06 s)");
   // The link is away here, too, but holds nobody up.
   const auto idle = network_test::network(scheduled(directory, "3 us, host 2 down, 0\n"), 4);
   CHECK(network_test::ScriptedRun(*idle, {{0, 1, 3, 4'000}}).deliveries == std::vector<int>{1});
