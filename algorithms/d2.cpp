@@ -60,8 +60,7 @@ Task<> run(Node& node, const Settings& settings) {
 /// of a power iteration rise.
 double least_eigenvalue(const Topology& topology) {
   constexpr int most_rounds = 200;
-  constexpr double settled =
-      1e-5;  // a quotient that rises by less has all the digits that are told
+  constexpr double settled = 1e-5;  // who rises by less has all digits that are told
   std::vector<double> v(static_cast<std::size_t>(topology.nodes()));
   std::vector<double> next = v;
   Random random(0, "least eigenvalue");

@@ -94,8 +94,7 @@ void expect_fixed_symmetric(const Section& section, std::string_view kind,
 }
 
 bool has_unit_columns(const Topology& topology) {
-  constexpr double rounding =
-      1e-4;  // of weights, which are floats, and may have few digits in files
+  constexpr double rounding = 1e-4;  // of weights: floats, with few digits in some files
   for (std::size_t phase = 0; phase < topology.period(); ++phase) {
     const auto k = static_cast<Step>(phase);
     for (NodeId j = 0; j < topology.nodes(); ++j) {

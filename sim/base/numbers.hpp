@@ -1,5 +1,4 @@
-// Numbers within bounds: each function reads one key, and refuses what is out of bounds. A key is required where its `fallback`
-// may be absent and is.
+// Numbers within bounds: each function reads one key, and refuses what is out of bounds. Without a `fallback` the key is required.
 #pragma once
 
 #include <cstdint>
