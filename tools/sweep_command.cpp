@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -36,6 +35,7 @@
 #include "tools/say.hpp"
 #include "tools/sweep_check.hpp"
 #include "tools/sweep_folder.hpp"
+#include "tools/sweep_log.hpp"
 #include "tools/sweep_table.hpp"
 
 namespace starling {
@@ -119,21 +119,6 @@ void share_cores(std::size_t cores, std::size_t jobs) {
   setenv("OMP_NUM_THREADS", std::to_string(std::max<std::size_t>(1, cores / jobs)).c_str(), 1);
 }
 
-/// Why a point failed: the first line of its log behind what it only warned of; "" if there is none.
-std::string reason_in(const fs::path& log) {
-  std::ifstream file(log);
-  std::string line;
-  while (std::getline(file, line) && line.starts_with("starling: warning: ")) line.clear();
-  return line;
-}
-
-/// What is said of a point that ended without a word.
-std::string why_silent(int status) {
-  if (status <= 128) return fmt::format("ended with status {}\n", status);
-  return fmt::format("ended by signal {} ({}){}\n", status - 128, strsignal(status - 128),
-                     status - 128 == SIGKILL ? ", perhaps because memory ran out" : "");
-}
-
 struct Ending {
   std::vector<std::string> failures;  // names of points
   std::size_t taken = 0;              // points that another sweep in this folder runs
@@ -155,10 +140,6 @@ std::string changed_setting(const Scenario& scenario, const std::vector<std::str
                      first_other_line(before, now), first_other_line(now, before));
 }
 
-fs::path log_of(const fs::path& folder, const SweepPoint& point) {
-  return folder / (point.name + ".log");
-}
-
 /// The processes of the points `todo`.
 std::vector<ProcessPool::Task> tasks_of(const Sweep& sweep, const std::vector<std::string>& words,
                                         const std::vector<std::size_t>& todo,
@@ -176,15 +157,6 @@ std::vector<ProcessPool::Task> tasks_of(const Sweep& sweep, const std::vector<st
     tasks.push_back(std::move(task));
   }
   return tasks;
-}
-
-/// Writes what the log of a point that failed does not say by itself.
-void complete_log(const fs::path& log, const Sweep& sweep, const SweepPoint& point, int status) {
-  if (reason_in(log).empty()) std::ofstream(log, std::ios::app) << why_silent(status);
-  if (point.is_cut) {  // for who has the folder alone
-    std::ofstream(log, std::ios::app)
-        << fmt::format("settings: {}\n", fmt::join(sweep.overrides(point), ", "));
-  }
 }
 
 Ending run_points(const Scenario& scenario, const Sweep& sweep,
