@@ -1,7 +1,6 @@
 #include "algorithms/codec.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <iterator>
 #include <optional>
@@ -38,10 +37,7 @@ class Keys {
     return share("keep", fallback, "share of the entries that is sent");
   }
   double share(std::string_view key, std::optional<double> fallback, std::string_view help) const {
-    const double share = fallback ? section_.optional<double>(name(key), *fallback, help)
-                                  : section_.required<double>(name(key), help);
-    section_.expect(share > 0 && share <= 1, name(key), "must be in (0, 1], got {}", share);
-    return share;
+    return read_fraction(section_, name(key), fallback, help);
   }
   /// Of codes whose size follows from a threshold.
   double keep_without_numbers() const {
@@ -56,10 +52,7 @@ class Keys {
     return threshold;
   }
   double positive(std::string_view key, std::string_view help) const {
-    const double value = section_.required<double>(name(key), help);
-    section_.expect(value > 0 && std::isfinite(value), name(key), "must be positive, got {}",
-                    value);
-    return value;
+    return read_positive(section_, name(key), std::nullopt, help);
   }
   std::uint32_t count(std::string_view key, std::int64_t fallback, std::int64_t low,
                       std::int64_t high, std::string_view help) const {

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include <fmt/core.h>
 
 #include "algorithms/codec.hpp"
+#include "sim/base/numbers.hpp"
 #include "sim/base/section.hpp"
 
 namespace starling::algorithms {
@@ -17,12 +17,9 @@ namespace starling::algorithms {
 /// help says that it is below 1 with `losses`.
 inline double read_consensus_rate(const Section& section, std::optional<double> fallback,
                                   std::string_view losses) {
-  const std::string help =
-      fmt::format("how far models move towards their neighbors'; below 1 with {}", losses);
-  const double rate = fallback ? section.optional<double>("consensus_rate", *fallback, help)
-                               : section.required<double>("consensus_rate", help);
-  section.expect(rate > 0 && rate <= 1, "consensus_rate", "must be in (0, 1], got {}", rate);
-  return rate;
+  return read_fraction(
+      section, "consensus_rate", fallback,
+      fmt::format("how far models move towards their neighbors'; below 1 with {}", losses));
 }
 
 /// The same with any codec: 1 if nothing is lost; a lossy one has no safe value, so the key is required then.

@@ -60,6 +60,7 @@ Task<> run(Node& node, const Settings& settings) {
 /// of a power iteration rise.
 double least_eigenvalue(const Topology& topology) {
   constexpr int most_rounds = 200;
+  constexpr double settled = 1e-5;  // who rises by less has all digits that are told
   std::vector<double> v(static_cast<std::size_t>(topology.nodes()));
   std::vector<double> next = v;
   Random random(0, "least eigenvalue");
@@ -79,7 +80,7 @@ double least_eigenvalue(const Topology& topology) {
     }
     const double risen = along / length - largest;
     largest += risen;
-    if (risen < 1e-5 || next_length == 0) break;
+    if (risen < settled || next_length == 0) break;
     for (std::size_t i = 0; i < v.size(); ++i) v[i] = next[i] / std::sqrt(next_length);
   }
   return 1 - largest;
@@ -87,7 +88,8 @@ double least_eigenvalue(const Topology& topology) {
 
 void warn_of_divergence(const Section& section, const Topology& topology) {
   const double least = least_eigenvalue(topology);
-  if (least > -0.334) return;
+  constexpr double surely_below = -0.334;  // -1/3, but for rounding of the weights
+  if (least > surely_below) return;
   section.warn("mixing",
                "= d2 diverges at any learning rate where W has an eigenvalue below -1/3, and here "
                "one is {:.3g} or less: take exact_diffusion, or topology.lazy = yes",

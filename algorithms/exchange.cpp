@@ -94,12 +94,13 @@ void expect_fixed_symmetric(const Section& section, std::string_view kind,
 }
 
 bool has_unit_columns(const Topology& topology) {
+  constexpr double rounding = 1e-4;  // of weights: floats, with few digits in some files
   for (std::size_t phase = 0; phase < topology.period(); ++phase) {
     const auto k = static_cast<Step>(phase);
     for (NodeId j = 0; j < topology.nodes(); ++j) {
       double sum = static_cast<double>(topology.self_weight(j, k));
       for (const Edge& edge : topology.out(j, k)) sum += static_cast<double>(edge.weight);
-      if (std::abs(sum - 1) > 1e-4) return false;
+      if (std::abs(sum - 1) > rounding) return false;
     }
   }
   return true;
@@ -120,7 +121,8 @@ bool is_balanced(const Topology& topology, double (*chance)(double from, double 
       surplus[to] += share;
     }
   }
-  return std::ranges::all_of(surplus, [](double s) { return std::abs(s) < 1e-6; });
+  constexpr double rounding = 1e-6;  // of sums over neighbors
+  return std::ranges::all_of(surplus, [](double s) { return std::abs(s) < rounding; });
 }
 
 double least_weight(const Topology& topology) {

@@ -36,11 +36,9 @@ void read_schedule(const Section& section, const Context& context, OptimizerSett
                              "share of learning_rate that it rises from in the warm-up");
   section.expect(s.warmup_from == 0 || s.warmup_steps > 0, "warmup_from", "needs warmup_steps > 0");
   if (s.schedule == "inverse" || s.schedule == "inverse_root") {
-    s.decay_offset = section.required<double>("decay_offset",
-                                              "so many steps after the warm-up the learning rate "
-                                              "is half, or for inverse_root 1 / sqrt(2)");
-    section.expect(s.decay_offset > 0 && std::isfinite(s.decay_offset), "decay_offset",
-                   "must be positive, got {}", s.decay_offset);
+    s.decay_offset = read_positive(section, "decay_offset", std::nullopt,
+                                   "so many steps after the warm-up the learning rate is half, or "
+                                   "for inverse_root 1 / sqrt(2)");
   }
   if (s.schedule != "step") return;
   s.decay_steps = section.numbers(
@@ -88,12 +86,9 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
 OptimizerSettings read_optimizer(const Section& section, const Context& context, double momentum) {
   OptimizerSettings s;
   s.steps = context.steps;
-  constexpr std::string_view help =
-      "factor before the gradient; workloads without numbers need none";
-  s.learning_rate = context.workload.has_numbers
-                        ? section.required<double>("learning_rate", help)
-                        : section.optional<double>("learning_rate", 1, help);
-  section.expect(s.learning_rate > 0, "learning_rate", "must be positive, got {}", s.learning_rate);
+  s.learning_rate = read_positive(
+      section, "learning_rate", context.workload.has_numbers ? std::nullopt : std::optional(1.0),
+      "factor before the gradient; workloads without numbers need none");
   read_rule(section, "", 1e-8, s);
   if (s.rule == Rule::sgd) read_momentum(section, momentum, s);
   s.weight_decay =

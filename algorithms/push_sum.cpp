@@ -25,6 +25,7 @@
 #include "algorithms/patience.hpp"
 #include "algorithms/push_shares.hpp"
 #include "algorithms/registry.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -118,9 +119,7 @@ Task<> run(Node& node, const Settings& settings) {
 Program push_sum(const Section& section, const Context& context) {
   Settings settings;
   settings.send_chance =
-      section.optional<double>("send_chance", 1.0, "chance that a node sends after a step");
-  section.expect(settings.send_chance > 0 && settings.send_chance <= 1, "send_chance",
-                 "must be in (0, 1], got {}", settings.send_chance);
+      read_fraction(section, "send_chance", 1.0, "chance that a node sends after a step");
   settings.is_applied_to_model =
       section.choice("gradient", {"model", "numerator"}, "model",
                      "what a step is subtracted from: s / w, or s") == "model";

@@ -17,6 +17,7 @@
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -25,9 +26,6 @@ struct Settings {
   SharedCodec codec;
   OptimizerSettings optimizer;
 };
-
-/// Below it a step moves nothing, and its inverse is no float: q_i stays.
-constexpr double least_rate = 1e-37;
 
 Task<> run(Node& node, const Settings& settings) {
   Optimizer optimizer(settings.optimizer);
@@ -43,7 +41,7 @@ Task<> run(Node& node, const Settings& settings) {
     co_await mixing.send(k, x);
     x = co_await mixing.mix(k, x);
     const double rate = settings.optimizer.rate(k);
-    if (momentum > 0 && rate >= least_rate) {
+    if (momentum > 0 && rate >= least_float) {  // else the inverse is no float: q stays
       Vector step = difference(before, x);
       step.scale((1 - momentum) / rate);
       accumulate(moved, momentum, step);

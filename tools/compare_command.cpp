@@ -70,7 +70,8 @@ bool have_equal_batches(const std::vector<Outcome>& a, const std::vector<Outcome
   const auto samples = [](const std::vector<Outcome>& all) {
     return outcome(all, "samples_per_second") * outcome(all, "step_time_seconds");
   };
-  return std::fabs(relative(samples(a), samples(b))) < 1e-6;
+  constexpr double rounding = 1e-6;
+  return std::fabs(relative(samples(a), samples(b))) < rounding;
 }
 
 /// When both runs got to the target; nothing if neither did.
@@ -154,7 +155,8 @@ void print(const std::vector<Line>& lines) {
     const std::string sign = has_sign && value > 0 && std::isfinite(value) ? "+" : "";
     if (line.is_absolute) return sign + fmt::format("{:.4g}", value);
     const double percent = 100 * value;
-    const bool has_room = std::fabs(percent) < 1e6 || !std::isfinite(percent);
+    constexpr double widest = 1e6;  // that fits its column with two decimals
+    const bool has_room = std::fabs(percent) < widest || !std::isfinite(percent);
     return sign + (has_room ? fmt::format("{:.2f} %", percent) : fmt::format("{:.3g} %", percent));
   };
   for (const Line& line : lines) {

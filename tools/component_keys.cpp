@@ -261,8 +261,7 @@ Chapter algorithm_chapter() {
 }  // namespace
 
 std::string ComponentKey::condition() const {
-  if (options.empty()) return "";
-  if (others.empty()) return "";
+  if (options.empty() || others.empty()) return "";
   if (options.size() > 2 && others.size() == 1)
     return fmt::format("unless {} = {}: ", choice, others[0]);
   return fmt::format("with {} = {}: ", choice, fmt::join(options, " or "));

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -36,6 +35,7 @@
 #include "tools/say.hpp"
 #include "tools/sweep_check.hpp"
 #include "tools/sweep_folder.hpp"
+#include "tools/sweep_log.hpp"
 #include "tools/sweep_table.hpp"
 
 namespace starling {
@@ -119,21 +119,6 @@ void share_cores(std::size_t cores, std::size_t jobs) {
   setenv("OMP_NUM_THREADS", std::to_string(std::max<std::size_t>(1, cores / jobs)).c_str(), 1);
 }
 
-/// Why a point failed: the first line of its log behind what it only warned of; "" if there is none.
-std::string reason_in(const fs::path& log) {
-  std::ifstream file(log);
-  std::string line;
-  while (std::getline(file, line) && line.starts_with("starling: warning: ")) line.clear();
-  return line;
-}
-
-/// What is said of a point that ended without a word.
-std::string why_silent(int status) {
-  if (status <= 128) return fmt::format("ended with status {}\n", status);
-  return fmt::format("ended by signal {} ({}){}\n", status - 128, strsignal(status - 128),
-                     status - 128 == SIGKILL ? ", perhaps because memory ran out" : "");
-}
-
 struct Ending {
   std::vector<std::string> failures;  // names of points
   std::size_t taken = 0;              // points that another sweep in this folder runs
@@ -155,24 +140,29 @@ std::string changed_setting(const Scenario& scenario, const std::vector<std::str
                      first_other_line(before, now), first_other_line(now, before));
 }
 
-Ending run_points(const Scenario& scenario, const Sweep& sweep,
-                  const std::vector<std::string>& words, const std::vector<std::size_t>& todo,
-                  const fs::path& folder, std::size_t jobs, bool speaks) {
+/// The processes of the points `todo`.
+std::vector<ProcessPool::Task> tasks_of(const Sweep& sweep, const std::vector<std::string>& words,
+                                        const std::vector<std::size_t>& todo,
+                                        const fs::path& folder) {
   const std::string program = program_path();
   if (program.empty()) throw Error("a sweep needs /proc to find its own program");
   std::vector<ProcessPool::Task> tasks;
-  const auto log_of = [&](std::size_t task) {
-    return folder / (sweep.points[todo[task]].name + ".log");
-  };
-  for (std::size_t i = 0; i < todo.size(); ++i) {
-    const SweepPoint& point = sweep.points[todo[i]];
-    ProcessPool::Task task{{program, "run"}, log_of(i).string()};
+  for (const std::size_t i : todo) {
+    const SweepPoint& point = sweep.points[i];
+    ProcessPool::Task task{{program, "run"}, log_of(folder, point).string()};
     task.words.insert(task.words.end(), words.begin(), words.end());
     for (const std::string& setting : sweep.overrides(point)) task.words.push_back(setting);
     task.words.insert(task.words.end(),
                       {"--quiet", "--resume", "-o", results_of(folder, point).string()});
     tasks.push_back(std::move(task));
   }
+  return tasks;
+}
+
+Ending run_points(const Scenario& scenario, const Sweep& sweep,
+                  const std::vector<std::string>& words, const std::vector<std::size_t>& todo,
+                  const fs::path& folder, std::size_t jobs, bool speaks) {
+  const std::vector<ProcessPool::Task> tasks = tasks_of(sweep, words, todo, folder);
   Ending outcome;
   std::vector<std::size_t> well;  // tasks that ended so
   std::size_t done = 0;
@@ -186,19 +176,14 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
     // One that was asked to end has not failed, and runs again next time.
     const bool was_asked = sweep_asked_to_end != 0 && status > 128;
     if (status == 0) well.push_back(task);
+    const SweepPoint& point = sweep.points[todo[task]];
     if (status == 0 || was_asked) {
       std::error_code none;
-      fs::remove(log_of(task), none);
+      fs::remove(log_of(folder, point), none);
       return;
     }
-    const SweepPoint& point = sweep.points[todo[task]];
     outcome.failures.push_back(point.name);
-    if (reason_in(log_of(task)).empty())
-      std::ofstream(log_of(task), std::ios::app) << why_silent(status);
-    if (point.is_cut) {  // for who has the folder alone
-      std::ofstream(log_of(task), std::ios::app)
-          << fmt::format("settings: {}\n", fmt::join(sweep.overrides(point), ", "));
-    }
+    complete_log(log_of(folder, point), sweep, point, status);
   };
   const auto pulse = [&] {
     if (speaks) {
@@ -219,7 +204,7 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
     const SweepPoint& point = sweep.points[todo[task]];
     if (fs::exists(results_of(folder, point))) continue;
     outcome.failures.push_back(point.name);
-    std::ofstream(log_of(task)) << "starling: its results have gone since it ended\n";
+    std::ofstream(log_of(folder, point)) << "starling: its results have gone since it ended\n";
   }
   return outcome;
 }
@@ -257,7 +242,7 @@ std::string tell_failures(std::vector<std::string> failures, const fs::path& fol
                                  failures.size() == 1 ? "" : "s", folder.string());
   for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i) {
     const auto point = std::ranges::find(sweep.points, failures[i], &SweepPoint::name);
-    const std::string why = reason_in(folder / (failures[i] + ".log"));
+    const std::string why = reason_in(log_of(folder, *point));
     text += fmt::format("\n  {}: {}", sweep.describe(*point),
                         why.empty() ? "its log could not be written" : why);
   }
@@ -339,7 +324,7 @@ std::vector<std::size_t> unfinished(const Sweep& sweep, const Shard& shard, Swee
     }
     ++found;
     std::error_code none;
-    fs::remove(results_of(folder, sweep.points[i]).replace_extension(".log"), none);
+    fs::remove(log_of(folder, sweep.points[i]), none);
   }
   if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
   return todo;

@@ -12,6 +12,7 @@
 // Song et al., "Communication-Efficient Topologies for Decentralized Learning with O(1) Consensus
 // Rate", NeurIPS 2022, Algorithms 3 and 4. Drawn for `rounds` steps, see rounds.hpp.
 
+#include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 #include "topology/mixing.hpp"
 #include "topology/registry.hpp"
@@ -47,9 +48,8 @@ std::vector<Topology::Arc> pair_up(NodeId nodes, NodeId offset, NodeId start, do
 Topology equi_dynamic(const Section& section, NodeId nodes, std::uint64_t seed) {
   const bool is_directed =
       section.optional<bool>("directed", true, "all nodes send on by u, or pairs at distance u");
-  const auto eta =
-      section.optional<double>("eta", 0.5, "how far a step goes from keeping to exchanging models");
-  section.expect(eta > 0 && eta <= 1, "eta", "must be in (0, 1], got {}", eta);
+  const double eta =
+      read_fraction(section, "eta", 0.5, "how far a step goes from keeping to exchanging models");
   const Step rounds = read_rounds(section);
   section.finish();
   expect_rounds_fit(section, rounds, nodes);

@@ -1,6 +1,15 @@
 #include "sim/base/numbers.hpp"
 
 namespace starling {
+namespace {
+
+double read_number(const Section& section, std::string_view key, std::optional<double> fallback,
+                   std::string_view help) {
+  return fallback ? section.optional<double>(key, *fallback, help)
+                  : section.required<double>(key, help);
+}
+
+}  // namespace
 
 std::int64_t read_at_least(const Section& section, std::string_view key, std::int64_t fallback,
                            std::int64_t least, std::string_view help) {
@@ -28,10 +37,17 @@ NodeId read_nodes(const Section& section, std::string_view key, NodeId nodes,
   return static_cast<NodeId>(value);
 }
 
-double read_positive(const Section& section, std::string_view key, double fallback,
+double read_positive(const Section& section, std::string_view key, std::optional<double> fallback,
                      std::string_view help) {
-  const auto value = section.optional<double>(key, fallback, help);
+  const double value = read_number(section, key, fallback, help);
   section.expect(value > 0, key, "must be positive, got {}", value);
+  return value;
+}
+
+double read_fraction(const Section& section, std::string_view key, std::optional<double> fallback,
+                     std::string_view help) {
+  const double value = read_number(section, key, fallback, help);
+  section.expect(value > 0 && value <= 1, key, "must be in (0, 1], got {}", value);
   return value;
 }
 

@@ -1,7 +1,8 @@
-// Numbers within bounds: each function reads one key that has a default, and refuses what is out of bounds.
+// Numbers within bounds: each function reads one key, and refuses what is out of bounds. Without a `fallback` the key is required.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "sim/base/section.hpp"
@@ -23,7 +24,10 @@ NodeId read_nodes(const Section& section, std::string_view key, NodeId nodes,
                   std::string_view help);
 
 /// A number above 0.
-double read_positive(const Section& section, std::string_view key, double fallback,
+double read_positive(const Section& section, std::string_view key, std::optional<double> fallback,
+                     std::string_view help);
+/// A number in (0, 1], such as the part of something that is sent.
+double read_fraction(const Section& section, std::string_view key, std::optional<double> fallback,
                      std::string_view help);
 /// A number of 0 or more.
 double read_not_negative(const Section& section, std::string_view key, double fallback,

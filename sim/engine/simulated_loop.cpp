@@ -85,7 +85,8 @@ void SimulatedTransport::fetch_records(NodeId node) const {
   for (const NodeRecords& records : records_) records.prefetch_early(node);
 }
 
-// A delivery that nobody waits for is only put into the mailbox.
+// A block for each step towards what an event uses, from the farthest event to the nearest: what one block fetches, a later one
+// reads, so they stay together. A delivery that nobody waits for is only put into the mailbox.
 void SimulatedTransport::look_far() const {
   // Where none was ever sent, nobody uses mailboxes and ports.
   const bool has_messages = !in_flight_.empty();

@@ -173,7 +173,6 @@ std::array<std::span<const float>, most_inputs> Executor::inputs_of(
 }
 
 void Executor::collect_wave(std::size_t begin, std::size_t end) {
-  using Kind = ComputeGraph::Kind;
   jobs_.clear();
   terms_.clear();
   transforms_.clear();
@@ -182,59 +181,61 @@ void Executor::collect_wave(std::size_t begin, std::size_t end) {
   evaluations_.clear();
   evaluated_.clear();
 
-  for (std::size_t i = begin; i < end; ++i) {
-    const auto& operation = window_.operations[window_.order[i]];
-    const std::size_t first = terms_.size();
-    for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
-         t = window_.terms[t].next) {
-      const auto& term = window_.terms[t];
-      terms_.push_back({row(term.value) + term.offset, term.factor});
+  for (std::size_t i = begin; i < end; ++i) collect(i);
+}
+
+void Executor::collect(std::size_t place) {
+  using Kind = ComputeGraph::Kind;
+  const auto& operation = window_.operations[window_.order[place]];
+  const std::size_t first = terms_.size();
+  for (std::uint32_t t = operation.first_term; t != ComputeGraph::none; t = window_.terms[t].next) {
+    const auto& term = window_.terms[t];
+    terms_.push_back({row(term.value) + term.offset, term.factor});
+  }
+  switch (operation.kind) {
+    case Kind::sum: {
+      jobs_.push_back({output_row(operation), operation.size, static_cast<std::uint32_t>(first),
+                       operation.term_count});
+      ++statistics_.sums;
+      break;
     }
-    switch (operation.kind) {
-      case Kind::sum: {
-        jobs_.push_back({output_row(operation), operation.size, static_cast<std::uint32_t>(first),
-                         operation.term_count});
-        ++statistics_.sums;
-        break;
+    case Kind::concatenation: {
+      float* out = rows_.make(operation.out);
+      std::size_t at = first;
+      for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
+           t = window_.terms[t].next) {
+        const std::uint32_t size = window_.terms[t].size;
+        jobs_.push_back({out, size, static_cast<std::uint32_t>(at++), 1});
+        out += size;
       }
-      case Kind::concatenation: {
-        float* out = rows_.make(operation.out);
-        std::size_t at = first;
-        for (std::uint32_t t = operation.first_term; t != ComputeGraph::none;
-             t = window_.terms[t].next) {
-          const std::uint32_t size = window_.terms[t].size;
-          jobs_.push_back({out, size, static_cast<std::uint32_t>(at++), 1});
-          out += size;
-        }
-        ++statistics_.sums;
-        break;
-      }
-      case Kind::transform: {
-        float* out = rows_.make(operation.out);
-        transforms_.push_back(
-            {&window_.transforms[operation.call], inputs_of(operation), {out, operation.size}});
-        ++statistics_.transforms;
-        break;
-      }
-      case Kind::measure:
-        measures_.push_back({&window_.measures[operation.call], inputs_of(operation),
-                             &operation.scalars[0]->number});
-        ++statistics_.distances;
-        break;
-      case Kind::distance:
-        distances_.push_back({terms_[first].values, terms_[first + 1].values,
-                              &operation.scalars[0]->number,
-                              window_.terms[operation.first_term].size});
-        ++statistics_.distances;
-        break;
-      case Kind::evaluation:
-        evaluations_.push_back({.x = terms_[first].values});
-        evaluated_.push_back(i);
-        ++statistics_.evaluations;
-        break;
-      case Kind::gradient:
-        ensure(false, "a gradient in a wave of sums");
+      ++statistics_.sums;
+      break;
     }
+    case Kind::transform: {
+      float* out = rows_.make(operation.out);
+      transforms_.push_back(
+          {&window_.transforms[operation.call], inputs_of(operation), {out, operation.size}});
+      ++statistics_.transforms;
+      break;
+    }
+    case Kind::measure:
+      measures_.push_back(
+          {&window_.measures[operation.call], inputs_of(operation), &operation.scalars[0]->number});
+      ++statistics_.distances;
+      break;
+    case Kind::distance:
+      distances_.push_back({terms_[first].values, terms_[first + 1].values,
+                            &operation.scalars[0]->number,
+                            window_.terms[operation.first_term].size});
+      ++statistics_.distances;
+      break;
+    case Kind::evaluation:
+      evaluations_.push_back({.x = terms_[first].values});
+      evaluated_.push_back(place);
+      ++statistics_.evaluations;
+      break;
+    case Kind::gradient:
+      ensure(false, "a gradient in a wave of sums");
   }
 }
 

@@ -65,6 +65,8 @@ class Executor final : private RowOwner {
   void run_wave(std::size_t begin, std::size_t end);
   /// Puts its operations into batches by kind.
   void collect_wave(std::size_t begin, std::size_t end);
+  /// The same of the operation at a place of the window's order.
+  void collect(std::size_t place);
   void call_batches();
   /// Runs gradients of so many waves.
   void run_gradients(std::size_t begin, std::size_t end, std::size_t waves);
