@@ -155,8 +155,8 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
         std::error_code gone;  // not there yet, or another process of the job has renamed it
         if (!fs::exists(results)) fs::rename(folder / (was + ".h5"), results, gone);
       }
-      for (const std::string& name :
-           change.gone) {  // or who reads the folder would count them as failed
+      // Else who reads the folder would count them as failed.
+      for (const std::string& name : change.gone) {
         std::error_code none;
         fs::remove(folder / (name + ".log"), none);
       }
