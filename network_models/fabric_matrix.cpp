@@ -57,14 +57,14 @@ auto read_matrix(const Section& section, std::string_view key, const std::string
     expect(row.cells[0] == matrix.sites[from], row.line,
            fmt::format("the row of {}, found {}", matrix.sites[from], row.cells[0]));
     for (std::size_t to = 0; to < count; ++to) {
-      std::string cell = row.cells[to + 1];
+      const std::string& cell = row.cells[to + 1];
       if (from == to && (cell.empty() || cell == "-")) {
         matrix.values.emplace_back();
         continue;
       }
-      if (!unit.empty() && number_in<double>(cell)) cell += " " + unit;
+      const bool is_bare = !unit.empty() && number_in<double>(cell);
       try {
-        matrix.values.emplace_back(parse(cell));
+        matrix.values.emplace_back(parse(is_bare ? cell + " " + unit : cell));
       } catch (const std::invalid_argument& error) {
         section.fail(key, "{}:{}: from {} to {}: {}", path, row.line, matrix.sites[from],
                      matrix.sites[to], error.what());
@@ -80,7 +80,7 @@ struct Placement {
 };
 
 /// Nothing needs no unit.
-Duration parse_table_latency(const std::string& text) {
+Duration parse_table_latency(std::string_view text) {
   return number_in<double>(text) == 0 ? Duration{0} : parse_latency(text);
 }
 
