@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -84,9 +85,11 @@ std::string read_file(const std::string& path) {
   if (!file) {
     const std::string why = std::strerror(errno);
     const std::string whole = path + ".ini";
-    throw Error(fmt::format(
-        "{}: cannot open: {}{}", printable(path), why,
-        std::filesystem::exists(whole) ? fmt::format("; did you mean {}?", printable(whole)) : ""));
+    std::error_code no_path;  // such as a name that is too long
+    throw Error(fmt::format("{}: cannot open: {}{}", printable(path), why,
+                            std::filesystem::exists(whole, no_path)
+                                ? fmt::format("; did you mean {}?", printable(whole))
+                                : ""));
   }
   if (std::filesystem::is_directory(path)) {                           // which opens like a file
     const auto inside = std::filesystem::path(path) / "scenario.ini";  // as sweeps leave it

@@ -196,7 +196,8 @@ class EndsTest(unittest.TestCase):
         _, errors = process.communicate(timeout=120)
         sentence = f"rank {rank} of {ranks} is out of memory"
         self.assertEqual(process.returncode, 1, errors)
-        self.assertEqual(re.findall(r"starling: .*", errors), [f"starling: {sentence}"], errors)
+        # Where a run takes long, rank 1 may also warn that it has no room to report meanwhile.
+        self.assertEqual(re.findall(r"starling: (?!warning: ).*", errors), [f"starling: {sentence}"], errors)
         self.assertLess(time.monotonic() - began, 60)  # far from run.patience
         with h5py.File(self.folder / "scarce.h5") as file:
             self.assertEqual(file["facts"].attrs["status"].decode(), f"failed: {sentence}")
@@ -364,10 +365,14 @@ class EndsTest(unittest.TestCase):
             self.assertTrue(np.isfinite(file["evaluation/test_loss"][()]).all())
 
     def test_an_interrupted_real_run_saves_before_it_evaluates(self):
-        process = self.start_with_slow_evaluations(steps=10**6, evaluate_every=100)
-        wait_until_at_work(process.pid, 2, seconds=1.5)
-        process.send_signal(signal.SIGTERM)  # which mpirun passes on, to kill a second later
-        status, steps = self.read_and_end(process)
+        for _ in range(4):  # a busy machine may need ten seconds until here, and then has saved a run that goes on
+            (self.folder / "real.h5").unlink(missing_ok=True)
+            process = self.start_with_slow_evaluations(steps=10**6, evaluate_every=100)
+            wait_until_at_work(process.pid, 2, seconds=1.5)
+            process.send_signal(signal.SIGTERM)  # which mpirun passes on, to kill a second later
+            status, steps = self.read_and_end(process)
+            if status != "running":
+                break
         self.assertEqual(status, "interrupted by signal 15")
         self.assertGreater(min(steps), 0)
 

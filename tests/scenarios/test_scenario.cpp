@@ -295,6 +295,9 @@ TEST_CASE("a file is read from disk, and its directory resolves relative paths")
   std::filesystem::remove(path);
   CHECK_THROWS_WITH_AS(Scenario::read(path),
                        (path + ": cannot open: No such file or directory").c_str(), Error);
+  const std::string too_long(300, 'x');
+  CHECK_THROWS_WITH_AS(Scenario::read(too_long),
+                       (too_long + ": cannot open: File name too long").c_str(), Error);
   directory.write("ring.ini.ini", std::string(ring));
   CHECK_THROWS_WITH_AS(
       Scenario::read(path),
