@@ -1,6 +1,5 @@
 #include <cmath>
 #include <string>
-#include <tuple>
 
 #include <doctest/doctest.h>
 #include <fmt/core.h>
@@ -194,21 +193,24 @@ TEST_CASE("neighbors do not get the messages of all others at once") {
   // d (2 o + L + (m - 1) G): the closed form, a + d m b, and what the rounds wait for each other. When every node began with its
   // lowest neighbor, a ring took 1.5 times as long, an exponential graph of 64 nodes 1.8 times; when messages that wait for
   // their receivers set off as these came to act, in the order of their numbers, 1.4 to 1.9 times.
-  using Case = std::tuple<const char*, int, int>;
-  for (const auto& [topology, nodes, degree] :
+  struct Case {
+    const char* topology;
+    int nodes, degree;
+  };
+  for (const Case& here :
        {Case{"ring", 8, 2}, Case{"ring", 64, 2}, Case{"exponential", 16, 4},
         Case{"exponential", 64, 6}, Case{"hypercube", 16, 4}, Case{"torus", 16, 4}}) {
     for (const char* eager_limit : {"infinite", "0 B"}) {
-      CAPTURE(topology);
-      CAPTURE(nodes);
+      CAPTURE(here.topology);
+      CAPTURE(here.nodes);
       CAPTURE(eager_limit);
       const std::string text = fmt::format(
           "[run]\nnodes = {}\nsteps = 1\n[topology]\nkind = {}\n[network]\nkind = loggp\nlatency = "
           "1 us\noverhead = 200 ns\ngap = 300 ns\nbandwidth = 10 GB/s\neager_limit = {}\n"
           "[compute]\ngradient = 0 s\n[workload]\nkind = timing\nbytes = 1 MB\n"
           "[algorithm]\nkind = dpsgd\nlearning_rate = 0.1\n",
-          nodes, topology, eager_limit);
-      const Duration expected = degree * Duration{1'400'000 + 99'999'900};
+          here.nodes, here.topology, eager_limit);
+      const Duration expected = here.degree * Duration{1'400'000 + 99'999'900};
       for (const NodeTotals& node : test::run(text).nodes) CHECK(node.finished == Time{expected});
     }
   }
