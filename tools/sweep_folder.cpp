@@ -18,6 +18,7 @@
 
 #include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
+#include "tools/sweep_log.hpp"
 
 namespace starling {
 namespace {
@@ -29,7 +30,7 @@ struct Change {
   std::string refused;               // why the folder is not for the sweep of now; "" if it is
   std::vector<std::string> dropped;  // points with files that it lacks
   std::map<std::string, std::string> renamed = {};  // points that have become first repetitions
-  std::vector<std::string> gone = {};               // names that no point of now has
+  std::vector<SweepPoint> gone = {};                // whose names no point of now has
 };
 
 /// The sweep of now repeats the points of one without repetitions, which ran with the first seed.
@@ -55,7 +56,7 @@ Change compare(const Sweep& before, const Sweep& now, const fs::path& folder) {
   }
   Change change;
   for (const SweepPoint& point : before.points) {
-    if (!taken.contains(point.name)) change.gone.push_back(point.name);
+    if (!taken.contains(point.name)) change.gone.push_back(point);
     std::vector<std::string> values = point.values;
     if (is_repeated) values.push_back(now.points.front().values.back());
     const auto found = names.find(values);
@@ -156,9 +157,9 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
         if (!fs::exists(results)) fs::rename(folder / (was + ".h5"), results, gone);
       }
       // Else who reads the folder would count them as failed.
-      for (const std::string& name : change.gone) {
+      for (const SweepPoint& point : change.gone) {
         std::error_code none;
-        fs::remove(folder / (name + ".log"), none);
+        fs::remove(log_of(folder, point), none);
       }
       write_whole(kept, settings);
       return change.dropped;

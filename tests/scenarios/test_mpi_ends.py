@@ -196,8 +196,10 @@ class EndsTest(unittest.TestCase):
         _, errors = process.communicate(timeout=120)
         sentence = f"rank {rank} of {ranks} is out of memory"
         self.assertEqual(process.returncode, 1, errors)
-        # Where a run takes long, rank 1 may also warn that it has no room to report meanwhile.
-        self.assertEqual(re.findall(r"starling: (?!warning: ).*", errors), [f"starling: {sentence}"], errors)
+        # Where a run takes long, the rank may also warn that it has no room to report meanwhile.
+        no_room = f"warning: rank {rank} of {ranks} has no room for what is reported of the nodes; the run goes on, and saves results later"
+        said = [line for line in re.findall(r"starling: (.*)", errors) if line != no_room]
+        self.assertEqual(said, [sentence], errors)
         self.assertLess(time.monotonic() - began, 60)  # far from run.patience
         with h5py.File(self.folder / "scarce.h5") as file:
             self.assertEqual(file["facts"].attrs["status"].decode(), f"failed: {sentence}")
