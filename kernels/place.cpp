@@ -6,6 +6,7 @@
 
 #include "kernels/cpu_backend.hpp"
 #include "kernels/cuda/cuda_backend.hpp"
+#include "kernels/cuda/cuda_workload.hpp"
 #include "sim/base/error.hpp"
 
 namespace starling {

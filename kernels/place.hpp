@@ -5,11 +5,15 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cuda/cuda_workload.hpp"
+#include "kernels/precision.hpp"
 #include "sim/node/backend.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
+
+namespace cuda {
+class Device;
+}
 
 enum class DeviceChoice {
   cpu,
@@ -18,7 +22,7 @@ enum class DeviceChoice {
 };
 
 struct ComputePlace {
-  std::unique_ptr<cuda::Device> device;      // null: the CPU
+  std::shared_ptr<cuda::Device> device;      // null: the CPU
   std::unique_ptr<Workload> moved_workload;  // null: the original
   std::unique_ptr<Backend> backend;
   std::string description;  // "CPU", "NVIDIA H200, 139.8 GiB, strict", ..

@@ -6,14 +6,10 @@
 #include <memory>
 
 #include "kernels/cuda/device.hpp"
+#include "kernels/precision.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
-
-enum class Precision {
-  strict,  // the bits of the CPU
-  fast     // large products in TF32: 10 bits of mantissa in, 23 out, sums in no promised order
-};
 
 /// The same problem for models in the memory of `device`; both outlive it. Data sets are copied to the device.
 std::unique_ptr<Workload> make_cuda_workload(const Workload& workload, cuda::Device& device,

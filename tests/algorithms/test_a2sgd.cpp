@@ -5,8 +5,7 @@
 #include "kernels/quadratic.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_a2sgd {
 namespace {
 
 const std::string a2sgd = "kind = a2sgd\nlearning_rate = 0.1";
@@ -119,3 +118,5 @@ TEST_CASE("A2SGD gives the same models with closed-form and with expanded collec
     }
   }
 }
+
+}  // namespace starling::test_a2sgd

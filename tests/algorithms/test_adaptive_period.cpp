@@ -7,8 +7,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_adaptive_period {
 namespace {
 
 const char* const adaptive = "kind = adaptive_period\nlearning_rate = 0.05";
@@ -145,3 +144,5 @@ TEST_CASE("models that do not drift keep their period") {
                 {"workload.centers=list", "workload.center_values=2", "run.record_every=1"});
   for (const double p : periods(recorder, 3)) CHECK(p == 4);
 }
+
+}  // namespace starling::test_adaptive_period

@@ -5,8 +5,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_adpsgd {
 namespace {
 
 const char* const adpsgd = "kind = adpsgd\nlearning_rate = 0.05";
@@ -145,3 +144,5 @@ TEST_CASE("who is done waits for slower nodes, which is no communicating") {
   CHECK(to_seconds(recorder.nodes[0].wait) == doctest::Approx(80e-3));
   CHECK(recorder.nodes[0].communicate == Duration::zero());
 }
+
+}  // namespace starling::test_adpsgd

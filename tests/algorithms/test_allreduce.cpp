@@ -7,7 +7,7 @@
 #include "kernels/quadratic.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_allreduce {
 
 TEST_CASE("allreduce SGD keeps all models equal to the bit and follows plain gradient descent") {
   // mean gradient of the quadratics with centers c_i = i, curvature 1, start 0: x_k = mean(c) (1 - (1 - lr)^k).
@@ -148,3 +148,5 @@ learning_rate = 0.2
     CHECK(test::model(many, 0, k) == doctest::Approx(test::model(one, 0, k)).epsilon(1e-3));
   }
 }
+
+}  // namespace starling::test_allreduce

@@ -4,8 +4,7 @@
 
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_async_diloco {
 namespace {
 
 std::string async_scenario(int nodes, int steps, const std::string& rule) {
@@ -207,3 +206,5 @@ TEST_CASE("progress that is s outer steps late counts 1 / sqrt(1 + s) of its wei
     CHECK(test::model(recorder, 0, 0) == doctest::Approx(theta).epsilon(1e-6));
   }
 }
+
+}  // namespace starling::test_async_diloco

@@ -5,8 +5,7 @@
 
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_async_parameter_server {
 namespace {
 
 std::string server_scenario(int nodes, int steps, const std::string& rate) {
@@ -197,3 +196,5 @@ TEST_CASE("rare exchanges and many servers still solve the problem") {
       CHECK(test::model(recorder, i, k) == doctest::Approx(3).epsilon(1e-3));
   }
 }
+
+}  // namespace starling::test_async_parameter_server

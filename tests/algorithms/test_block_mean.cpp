@@ -10,8 +10,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_block_mean {
 namespace {
 
 constexpr int steps = 24;
@@ -142,3 +141,5 @@ TEST_CASE("post-local SGD has no codes for the gradients before its switch") {
   CHECK_THROWS_AS(test::run(text, {"algorithm.switch_step=2"}), ScenarioError);
   CHECK_NOTHROW(test::run(text));
 }
+
+}  // namespace starling::test_block_mean

@@ -5,8 +5,7 @@
 #include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_bmuf {
 namespace {
 
 /// A run of 6 nodes and 60 steps in blocks of 4.
@@ -111,3 +110,5 @@ TEST_CASE("after steps alone all nodes of BMUF go on with node 0's model, withou
   CHECK(test::nodes_agree(block));
   CHECK(test::model(block, 2, 0) == doctest::Approx(mean).epsilon(1e-6));
 }
+
+}  // namespace starling::test_bmuf

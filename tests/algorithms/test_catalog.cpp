@@ -17,7 +17,7 @@
 #include "tests/support/simulated.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_catalog {
 
 using test::section_of;
 
@@ -458,3 +458,5 @@ TEST_CASE("weight decay is a spring, drawn at the model where the gradient is ta
     CHECK(test::largest_difference(test::run(text, decaying), test::run(text, curved)) < 1e-5);
   }
 }
+
+}  // namespace starling::test_catalog

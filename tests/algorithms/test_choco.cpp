@@ -9,8 +9,7 @@
 #include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_choco {
 namespace {
 
 const std::string choco = "kind = choco\nlearning_rate = 0.1\n";
@@ -217,3 +216,5 @@ TEST_CASE("CHOCO-SGD refuses what it cannot do, in one sentence") {
                        doctest::Contains("does not change, got one with 3 phases"), ScenarioError);
   CHECK_THROWS_WITH_AS(run("exponential", ""), doctest::Contains("symmetric"), ScenarioError);
 }
+
+}  // namespace starling::test_choco

@@ -7,8 +7,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_coda {
 namespace {
 
 /// AUC of a linear score on digits: 64 weights, a bias, a, b, alpha.
@@ -165,3 +164,5 @@ TEST_CASE("the gradient at a stage's end does not move the training losses of la
     x.back() -= g.back() / static_cast<float>(workload.facts().dual_curvature);
   }
 }
+
+}  // namespace starling::test_coda

@@ -14,8 +14,8 @@
 #include "sim/base/error.hpp"
 #include "tests/support/program_run.hpp"
 
-using namespace starling;
-using namespace starling::algorithms;
+namespace starling::test_codec {
+using namespace algorithms;
 
 namespace {
 
@@ -692,3 +692,5 @@ TEST_CASE(
         doctest::Contains("algorithm.compression must be one of none, half,"), ScenarioError);
   }
 }
+
+}  // namespace starling::test_codec

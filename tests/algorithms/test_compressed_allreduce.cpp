@@ -6,8 +6,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_compressed_allreduce {
 namespace {
 
 const std::string allreduce = "kind = allreduce\nlearning_rate = 0.05\n";
@@ -101,3 +100,5 @@ TEST_CASE("a codec that needs a reference is refused, and a ring has no other co
   CHECK_THROWS_AS(run("compression = lattice\ncell = 1\n"), ScenarioError);
   CHECK_THROWS_AS(run("compression = sign\ncollective = ring\n"), ScenarioError);
 }
+
+}  // namespace starling::test_compressed_allreduce

@@ -11,8 +11,7 @@
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_compressed_parameter_server {
 namespace {
 
 const std::string compressed = "kind = compressed_parameter_server\n";
@@ -273,3 +272,5 @@ TEST_CASE("a codec that needs a reference is refused") {
                 {"algorithm.compression=lattice", "algorithm.cell=1"}),
       ScenarioError);
 }
+
+}  // namespace starling::test_compressed_parameter_server

@@ -6,8 +6,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_d2 {
 namespace {
 
 const std::string d2 = "kind = d2\nlearning_rate = 0.1\nmixing = ";
@@ -117,3 +116,5 @@ TEST_CASE("D2 refuses topologies that change or are directed") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(8, 3, "exponential", d2 + "d2")),
                        doctest::Contains("symmetric"), ScenarioError);
 }
+
+}  // namespace starling::test_d2

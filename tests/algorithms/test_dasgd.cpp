@@ -5,8 +5,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_dasgd {
 namespace {
 
 const char* const dasgd = "kind = dasgd\nlearning_rate = 0.05\nperiod = 4";
@@ -127,3 +126,5 @@ TEST_CASE("a delay must not be longer than the period") {
   CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=-1"}),
                   ScenarioError);
 }
+
+}  // namespace starling::test_dasgd

@@ -10,8 +10,7 @@
 #include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_dcd {
 namespace {
 
 /// DCD-PSGD with the two largest entries of five, in double: every node i has a replica of every x_j, itself included, and
@@ -96,3 +95,5 @@ TEST_CASE("DCD-PSGD sends one code to each neighbor a step") { test::check_bytes
 TEST_CASE("DCD-PSGD refuses lattice codes and topologies it cannot follow") {
   test::check_refusals("dcd");
 }
+
+}  // namespace starling::test_dcd

@@ -10,7 +10,7 @@
 #include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_deep_squeeze {
 
 TEST_CASE("DeepSqueeze follows its recursion: step, feed back, send, mix") {
   for (const std::string topology : {"ring", "star"}) {
@@ -77,3 +77,5 @@ TEST_CASE("DeepSqueeze sends one code to each neighbor a step") {
 TEST_CASE("DeepSqueeze refuses lattice codes and topologies it cannot follow") {
   test::check_refusals("deep_squeeze");
 }
+
+}  // namespace starling::test_deep_squeeze

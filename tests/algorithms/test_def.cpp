@@ -6,8 +6,7 @@
 #include "sim/base/random.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_def {
 namespace {
 
 Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
@@ -175,3 +174,5 @@ TEST_CASE("a tensor of DEF travels once all its blocks were drawn") {
     CHECK((lag < 1e-6) == (k / 2 == block));
   }
 }
+
+}  // namespace starling::test_def

@@ -6,8 +6,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_dgc {
 namespace {
 
 /// 4 nodes, 32 parameters, 10 steps.
@@ -154,3 +153,5 @@ TEST_CASE("DGC refuses shares that are none, and other optimizers") {
                        ScenarioError);
   CHECK_THROWS_AS(run("kind = dgc\noptimizer = adam\n"), ScenarioError);
 }
+
+}  // namespace starling::test_dgc

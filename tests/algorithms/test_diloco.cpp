@@ -3,7 +3,7 @@
 #include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_diloco {
 
 TEST_CASE("DiLoCo with a plain outer step of rate 1 is local SGD, local momentum included") {
   // theta - mean_i (theta - x_i) = mean_i x_i; inner momentum stays on its node in both.
@@ -52,3 +52,5 @@ TEST_CASE("DiLoCo sends one model's worth of bytes per block, whatever its lengt
       5, 20, "ring", "kind = diloco\nlearning_rate = 0.05\nperiod = 10\ncollective = ring"));
   for (const NodeTotals& node : recorder.nodes) CHECK(node.bytes_sent == 64);
 }
+
+}  // namespace starling::test_diloco

@@ -8,8 +8,7 @@
 #include "tests/support/mixing_matrix.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_dpsgd {
 namespace {
 
 const char* const combine_while_adapt =
@@ -215,3 +214,5 @@ TEST_CASE("neighbors do not get the messages of all others at once") {
     }
   }
 }
+
+}  // namespace starling::test_dpsgd

@@ -9,8 +9,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_eager {
 namespace {
 
 const std::string eager = "kind = eager\nlearning_rate = 0.1\n";
@@ -227,3 +226,5 @@ TEST_CASE("how models are summed, which a broadcast does not do, is refused besi
   CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.synchronize=broadcast"}),
                        doctest::Contains("algorithm.collective is not a key here"), ScenarioError);
 }
+
+}  // namespace starling::test_eager

@@ -6,8 +6,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_easgd {
 namespace {
 
 const char* const easgd = "kind = easgd\nlearning_rate = 0.1\nperiod = 3";
@@ -84,3 +83,5 @@ TEST_CASE("how models are summed, which an anchor on a server does not do, is re
   CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.order=asynchronous"}),
                        doctest::Contains("algorithm.collective is not a key here"), ScenarioError);
 }
+
+}  // namespace starling::test_easgd

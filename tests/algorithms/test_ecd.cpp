@@ -10,7 +10,7 @@
 #include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_ecd {
 
 TEST_CASE("ECD-PSGD with one vector beside the model is the one with an estimate per neighbor") {
   for (const std::string topology : {"ring", "star"}) {
@@ -77,3 +77,5 @@ TEST_CASE("ECD-PSGD sends one code to each neighbor a step") { test::check_bytes
 TEST_CASE("ECD-PSGD refuses lattice codes and topologies it cannot follow") {
   test::check_refusals("ecd");
 }
+
+}  // namespace starling::test_ecd

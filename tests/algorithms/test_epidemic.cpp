@@ -5,8 +5,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_epidemic {
 namespace {
 
 const std::string epidemic = "kind = epidemic\nlearning_rate = 0.1\nreceivers = ";
@@ -172,3 +171,5 @@ TEST_CASE("without time for a message nobody averages") {
     CHECK(test::model(recorder, i, 0) ==
           doctest::Approx(i * (1 - std::pow(0.9, 20))).epsilon(1e-5));
 }
+
+}  // namespace starling::test_epidemic

@@ -15,7 +15,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_failures {
 using test::section_of;
 
 namespace {
@@ -310,3 +310,5 @@ TEST_CASE("push-sum conserves its mass through pauses, and loses it with message
     CHECK(test::model(lossy.recorder, i, 0) < 0.6);
   }
 }
+
+}  // namespace starling::test_failures

@@ -10,7 +10,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_gc_dc {
 using algorithms::assign_clusters;
 using algorithms::Assignment;
 
@@ -158,3 +158,5 @@ TEST_CASE("clusters must come out even") {
   CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"),
                   ScenarioError);
 }
+
+}  // namespace starling::test_gc_dc

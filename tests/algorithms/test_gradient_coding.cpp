@@ -9,7 +9,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_gradient_coding {
 using algorithms::GradientCode;
 
 namespace {
@@ -176,3 +176,5 @@ TEST_CASE("a code for -1 stragglers that the kind does not read is refused, not 
   CHECK_THROWS_WITH_AS(run("kind = dpsgd\ncode = repetition\nstragglers = -1"),
                        doctest::Contains("kind = gc_dc, gradient_coding has it"), ScenarioError);
 }
+
+}  // namespace starling::test_gradient_coding

@@ -11,8 +11,7 @@
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_gradient_tracking {
 namespace {
 
 const std::string tracking = "kind = gradient_tracking\nlearning_rate = 0.05\norder = ";
@@ -163,3 +162,5 @@ TEST_CASE("gradient tracking bears a smaller step the lower the smallest eigenva
   CHECK(distance("adapt_then_combine", "0.02") < 1e-4);
   CHECK(!(distance("combine_while_adapt", "0.02") < 1));
 }
+
+}  // namespace starling::test_gradient_tracking

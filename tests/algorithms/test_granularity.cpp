@@ -8,8 +8,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_granularity {
 namespace {
 
 using Overrides = std::vector<std::string>;
@@ -414,3 +413,5 @@ TEST_CASE("overlap with whole models, which changed nothing and said nothing, is
   // Its copy on the host is averaged whole, too.
   CHECK_NOTHROW(test::run(two_tensors(4, "kind = adpsgd"), {"algorithm.overlap=backward"}));
 }
+
+}  // namespace starling::test_granularity

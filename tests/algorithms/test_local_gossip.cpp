@@ -7,8 +7,7 @@
 #include "tests/support/small_run.hpp"
 #include "topology/spectrum.hpp"
 
-using namespace starling;
-
+namespace starling::test_local_gossip {
 namespace {
 
 const std::string gossip = "kind = local_gossip\nlearning_rate = 0.1\n";
@@ -124,3 +123,5 @@ TEST_CASE("local gossip needs a node that computes") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(4, 3, "ring", gossip + "auxiliary = 4")),
                        doctest::Contains("from 0 to 3, got 4"), ScenarioError);
 }
+
+}  // namespace starling::test_local_gossip

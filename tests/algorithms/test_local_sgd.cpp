@@ -6,7 +6,7 @@
 #include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_local_sgd {
 
 TEST_CASE("local SGD ends at the weighted optimum of its local steps") {
   // For H = 1 that is the optimum.
@@ -138,3 +138,5 @@ TEST_CASE("wrong groups of local SGD are refused") {
   check("group_sizes = 2\ngroup_periods = 4\ncompression = half",
         "group_sizes must be left out with compression");
 }
+
+}  // namespace starling::test_local_sgd

@@ -5,8 +5,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_lqsgd {
 namespace {
 
 const std::string lqsgd = "kind = lqsgd\nlearning_rate = 0.05\n";
@@ -188,3 +187,5 @@ TEST_CASE("LQSGD refuses so few bits that its bound would grow for ever") {
   CHECK_THROWS_AS(run(64, 3, lqsgd + "bits = 4\nroute = tree"), ScenarioError);
   run(16, 3, lqsgd + "bits = 4\nroute = tree");
 }
+
+}  // namespace starling::test_lqsgd

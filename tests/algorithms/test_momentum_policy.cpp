@@ -9,8 +9,7 @@
 #include "tests/support/mixing_matrix.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_momentum_policy {
 namespace {
 
 const std::vector<std::string> policies{"keep", "average", "reset"};
@@ -250,3 +249,5 @@ TEST_CASE("a momentum policy without momentum, which changed nothing, is refused
     CHECK_NOTHROW(test::run(text, settings));
   }
 }
+
+}  // namespace starling::test_momentum_policy

@@ -5,8 +5,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_moniqua {
 namespace {
 
 const std::string moniqua = "kind = moniqua\nlearning_rate = 0.1\n";
@@ -108,3 +107,5 @@ TEST_CASE("Moniqua refuses bounds and bits that make no code") {
   CHECK_THROWS_WITH_AS(run(moniqua + "bits = 25"),
                        doctest::Contains("must be from 1 to 24, got 25"), ScenarioError);
 }
+
+}  // namespace starling::test_moniqua

@@ -7,8 +7,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_one_bit {
 namespace {
 
 Recorder run(int steps, const std::string& algorithm, std::vector<std::string> overrides = {}) {
@@ -203,3 +202,5 @@ TEST_CASE("one bit SGD solves its problems although it rounds") {
   for (std::size_t k = 0; k < 32; ++k)
     CHECK(test::model(recorder, 0, k) == doctest::Approx(1.5).epsilon(0.02));
 }
+
+}  // namespace starling::test_one_bit

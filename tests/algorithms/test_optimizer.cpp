@@ -9,8 +9,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_optimizer {
 namespace {
 
 /// Settings of the [algorithm] section, and where 12 steps from 0 on f = 1/2 |x - 1|^2 in five dimensions end.
@@ -262,3 +261,5 @@ TEST_CASE("settings that do not belong together are errors") {
                 {"algorithm.outer_optimizer=adam"}),
       doctest::Contains("outer_optimizer must be sgd"), ScenarioError);
 }
+
+}  // namespace starling::test_optimizer

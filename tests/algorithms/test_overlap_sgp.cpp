@@ -6,8 +6,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_overlap_sgp {
 namespace {
 
 const std::string overlap = "kind = overlap_sgp\nlearning_rate = 0.1\n";
@@ -140,3 +139,5 @@ TEST_CASE("overlap SGP refuses a negative delay") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(4, 3, "ring", overlap + "tau = -1")),
                        doctest::Contains("must not be negative"), ScenarioError);
 }
+
+}  // namespace starling::test_overlap_sgp

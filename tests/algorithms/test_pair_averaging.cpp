@@ -3,7 +3,8 @@
 
 #include "algorithms/pair_averaging.hpp"
 
-using namespace starling::algorithms;
+namespace starling::test_pair_averaging {
+using namespace algorithms;
 
 TEST_CASE("a pair may exchange more often than the bits of a message can count") {
   constexpr std::int64_t told = std::int64_t{1} << 25;  // numbers that are told apart
@@ -16,3 +17,5 @@ TEST_CASE("a pair may exchange more often than the bits of a message can count")
     }
   }
 }
+
+}  // namespace starling::test_pair_averaging

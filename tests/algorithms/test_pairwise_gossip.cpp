@@ -6,8 +6,7 @@
 #include "tests/support/relative.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_pairwise_gossip {
 namespace {
 
 const std::string gossip = "kind = pairwise_gossip\nlearning_rate = 0.1\n";
@@ -98,3 +97,5 @@ TEST_CASE("pairwise gossip refuses a clock that does not tick") {
       test::run(test::quadratic_scenario(4, 3, "ring", gossip + "interval = 0 ms")),
       doctest::Contains("algorithm.interval must be positive"), ScenarioError);
 }
+
+}  // namespace starling::test_pairwise_gossip

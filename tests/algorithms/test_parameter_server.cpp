@@ -5,7 +5,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_parameter_server {
 
 TEST_CASE("a synchronous parameter server is allreduce SGD, however many nodes share its work") {
   const std::string settings = "\nlearning_rate = 0.05\nmomentum = 0.8\nweight_decay = 0.01";
@@ -74,3 +74,5 @@ TEST_CASE("several servers refuse to clip: each would cut its piece of a gradien
                          doctest::Contains("take servers = 1"), ScenarioError);
   }
 }
+
+}  // namespace starling::test_parameter_server

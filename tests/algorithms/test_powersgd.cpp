@@ -6,8 +6,7 @@
 
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_powersgd {
 namespace {
 
 /// Digits on so many nodes; `workload` gives the kind of model.
@@ -173,3 +172,5 @@ TEST_CASE("PowerSGD's two residuals are the same on one node, and differ with ot
   CHECK(run_by(1, "local") == run_by(1, "mean"));
   CHECK(run_by(4, "local") != run_by(4, "mean"));
 }
+
+}  // namespace starling::test_powersgd

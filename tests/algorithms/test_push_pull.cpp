@@ -8,8 +8,7 @@
 #include "tests/support/temporary_directory.hpp"
 #include "topology/mixing.hpp"
 
-using namespace starling;
-
+namespace starling::test_push_pull {
 namespace {
 
 const std::string push_pull = "kind = push_pull\nlearning_rate = 0.05\norder = ";
@@ -115,3 +114,5 @@ TEST_CASE("on a ring, where both matrices are the same, push-pull is gradient tr
   const Recorder tracking = test::run(text, {"algorithm.kind=gradient_tracking"});
   CHECK(test::largest_difference(test::run(text), tracking) < 2e-6);
 }
+
+}  // namespace starling::test_push_pull

@@ -6,8 +6,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_push_sum {
 namespace {
 
 const std::string push_sum = "kind = push_sum\nlearning_rate = 0.1\n";
@@ -120,3 +119,5 @@ TEST_CASE(
   CHECK(recorder.steps.value("push_sum_weight", 1074, 2) == 0);
   for (const NodeTotals& node : recorder.nodes) CHECK(node.steps == 2000);
 }
+
+}  // namespace starling::test_push_sum

@@ -9,7 +9,7 @@
 #include "tests/support/mixing_matrix.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
+namespace starling::test_quasi_global {
 
 TEST_CASE("QG-DSGDm follows its recursion: momentum, step, mix, what really moved") {
   for (const std::string topology : {"ring", "star"}) {
@@ -79,3 +79,5 @@ TEST_CASE("QG-DSGDm sends what D-PSGD sends, and is it without momentum") {
   CHECK_THROWS_WITH_AS(test::coded_run(test::coded_section("quasi_global", "optimizer = adam")),
                        doctest::Contains("optimizer must be sgd"), ScenarioError);
 }
+
+}  // namespace starling::test_quasi_global

@@ -2,7 +2,7 @@
 
 #include "algorithms/round_cache.hpp"
 
-using namespace starling;
+namespace starling::test_round_cache {
 
 TEST_CASE("a round is made once, however far nodes are apart, and forgotten when all have asked") {
   algorithms::RoundCache<Step> cache(3, sizeof(Step));
@@ -36,3 +36,5 @@ TEST_CASE("of large values few rounds are kept, the newest ones") {
   CHECK(ask(35) == 70);
   CHECK(made == 101);
 }
+
+}  // namespace starling::test_round_cache

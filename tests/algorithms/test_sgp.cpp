@@ -8,8 +8,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_sgp {
 namespace {
 
 const std::string sgp = "kind = sgp\nlearning_rate = 0.1\npeers = ";
@@ -216,3 +215,5 @@ TEST_CASE("SGP refuses mixing weights that would not conserve mass") {
   CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.weights=topology", "algorithm.peers=one_peer"}),
                        doctest::Contains("needs peers = topology"), ScenarioError);
 }
+
+}  // namespace starling::test_sgp

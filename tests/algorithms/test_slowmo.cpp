@@ -6,8 +6,7 @@
 #include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_slowmo {
 namespace {
 
 const char* const slowmo = "kind = slowmo\nlearning_rate = 0.05\nperiod = 4";
@@ -198,3 +197,5 @@ TEST_CASE("exact averages of SGP begin anew with equal weights") {
   CHECK(weight(8) == weight(0));
   CHECK(weight(1) != weight(0));
 }
+
+}  // namespace starling::test_slowmo

@@ -3,8 +3,7 @@
 #include "tests/support/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_streaming_diloco {
 namespace {
 
 const char* const streaming = "kind = streaming_diloco\nlearning_rate = 0.05\nperiod = 6";
@@ -201,3 +200,5 @@ TEST_CASE("a model has no more fragments than parameters, however long the perio
   CHECK(recorder.nodes[0].messages_sent == 0);
   CHECK(test::run(text, {"workload.dimension=2"}).nodes[0].steps == 4);  // in two fragments
 }
+
+}  // namespace starling::test_streaming_diloco

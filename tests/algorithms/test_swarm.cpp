@@ -8,8 +8,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_swarm {
 namespace {
 
 const std::string swarm = "kind = swarm\nlearning_rate = 0.1\n";
@@ -298,3 +297,5 @@ TEST_CASE("SwarmSGD with half precision keeps the sum of models") {
           doctest::Approx(4 * (1 - std::pow(0.9, 5))).epsilon(1e-6));
   }
 }
+
+}  // namespace starling::test_swarm

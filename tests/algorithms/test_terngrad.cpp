@@ -10,8 +10,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_terngrad {
 namespace {
 
 constexpr double rate = 0.05;
@@ -222,3 +221,5 @@ TEST_CASE("clipping at less than nothing is refused") {
                        "test.ini:16: algorithm.clip_deviations must not be negative, got -1",
                        ScenarioError);
 }
+
+}  // namespace starling::test_terngrad

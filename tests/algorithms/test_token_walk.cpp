@@ -8,8 +8,7 @@
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_token_walk {
 namespace {
 
 const std::string walk = "kind = token_walk\nlearning_rate = 0.1\nwalk = ";
@@ -89,3 +88,5 @@ TEST_CASE("a random walk refuses directed graphs on which it would favor some no
   for (const std::string& even : {circle, std::string("exponential"), std::string("star")})
     CHECK_NOTHROW(test::run(test::quadratic_scenario(3, 4, even, walk + "random")));
 }
+
+}  // namespace starling::test_token_walk

@@ -8,8 +8,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_wagma {
 namespace {
 
 std::set<std::set<NodeId>> groups_of_step(Step t, NodeId nodes, NodeId size,
@@ -196,3 +195,5 @@ TEST_CASE("WAGMA refuses sizes that are no powers of two") {
   CHECK(message(4, "algorithm.tau=0").find("algorithm.tau must be at least 1") !=
         std::string::npos);
 }
+
+}  // namespace starling::test_wagma

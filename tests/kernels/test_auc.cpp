@@ -9,8 +9,7 @@
 #include "sim/base/random.hpp"
 #include "tests/support/relative.hpp"
 
-using namespace starling;
-
+namespace starling::test_auc {
 namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -269,3 +268,5 @@ TEST_CASE("the description tells how many training samples a positive share leav
   CHECK(facts.description.find(", 1308 training samples kept") != std::string::npos);
   CHECK(make({})->facts().description.find("kept") == std::string::npos);
 }
+
+}  // namespace starling::test_auc

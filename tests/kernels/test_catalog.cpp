@@ -14,8 +14,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
-using namespace starling;
-
+namespace starling::test_catalog {
 namespace {
 
 constexpr NodeId nodes = 6;
@@ -370,3 +369,5 @@ TEST_CASE("an accuracy is a fraction, and there only if the workload says so") {
     }
   }
 }
+
+}  // namespace starling::test_catalog

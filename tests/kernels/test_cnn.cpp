@@ -15,10 +15,10 @@
 #include "sim/base/error.hpp"
 #include "tests/kernels/cnn_problems.hpp"
 
+namespace starling::test_cnn {
 namespace {
 
-using namespace starling;
-using namespace starling::test;
+using namespace test;
 
 TEST_CASE("every build gives the same bits for gradient, loss and evaluation") {
   for (const auto& network : networks) {
@@ -271,3 +271,4 @@ TEST_CASE("samples that are no square images need their shape said") {
 }
 
 }  // namespace
+}  // namespace starling::test_cnn

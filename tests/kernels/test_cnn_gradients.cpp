@@ -12,10 +12,10 @@
 
 #include "tests/kernels/cnn_problems.hpp"
 
+namespace starling::test_cnn_gradients {
 namespace {
 
-using namespace starling;
-using namespace starling::test;
+using namespace test;
 using Kind = CnnLayer::Kind;
 
 // --- The network once more, in double and by the textbook -----------------------------------------
@@ -325,3 +325,4 @@ TEST_CASE("loss and gradient are PyTorch's on the same inputs") {
 }
 
 }  // namespace
+}  // namespace starling::test_cnn_gradients

@@ -7,9 +7,9 @@
 #include "kernels/cnn_layers.hpp"
 #include "kernels/cnn_network.hpp"
 
+namespace starling::test_cnn_layers {
 namespace {
 
-using namespace starling;
 using Kind = CnnLayer::Kind;
 
 /// What parsing, and then fitting to an image, says.
@@ -114,3 +114,4 @@ TEST_CASE("the presets have the sizes of the networks that they are named after"
 }
 
 }  // namespace
+}  // namespace starling::test_cnn_layers

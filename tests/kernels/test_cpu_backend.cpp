@@ -15,14 +15,10 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
+namespace starling::test_cpu_backend {
 namespace {
 
-using starling::CpuBackend;
-using starling::DistanceJob;
-using starling::LinearJob;
-using starling::LinearTerm;
-using starling::Random;
-using starling::dense::runnable_kernels;
+using dense::runnable_kernels;
 
 std::vector<std::vector<float>> random_rows(std::size_t rows, std::size_t length,
                                             std::uint64_t seed) {
@@ -277,3 +273,5 @@ TEST_CASE("running out of memory says how much was asked and how much is in use"
 }
 
 }  // namespace
+
+}  // namespace starling::test_cpu_backend

@@ -18,8 +18,7 @@
 #include "kernels/divided_products.hpp"
 #include "sim/base/random.hpp"
 
-using namespace starling;
-
+namespace starling::test_crew {
 namespace {
 
 /// The last threads of a crew, which help the others until the end.
@@ -216,3 +215,5 @@ TEST_CASE("products in parts have the bits of whole ones, for all builds and any
     }
   }
 }
+
+}  // namespace starling::test_crew

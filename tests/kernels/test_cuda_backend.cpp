@@ -19,8 +19,8 @@
 #include "sim/base/random.hpp"
 #include "tests/kernels/cuda_rig.hpp"
 
-using namespace starling;
-using namespace starling::transforms;
+namespace starling::test_cuda_backend {
+using namespace transforms;
 using test::DeviceRow;
 
 namespace {
@@ -483,3 +483,5 @@ TEST_CASE("cuda: whatever is missing is named in one sentence") {
   }
   CHECK(answer() == "a device");  // open_device() names the emulated one again
 }
+
+}  // namespace starling::test_cuda_backend

@@ -5,7 +5,7 @@
 #include "tests/kernels/cnn_problems.hpp"
 #include "tests/kernels/cuda_comparison.hpp"
 
-using namespace starling;
+namespace starling::test_cuda_cnn {
 using test::compare;
 using test::nodes;
 
@@ -74,3 +74,5 @@ TEST_CASE("cuda: a CNN that overflows does so as on the CPU") {
     compare(*device, cnn, CudaCnn(cnn, *device), move);
   }
 }
+
+}  // namespace starling::test_cuda_cnn

@@ -4,7 +4,7 @@
 #include "kernels/cuda/cuda_transformer.hpp"
 #include "tests/kernels/cuda_comparison.hpp"
 
-using namespace starling;
+namespace starling::test_cuda_transformer {
 using test::compare;
 using test::nodes;
 
@@ -105,3 +105,5 @@ TEST_CASE("cuda: a transformer that overflows does so as on the CPU") {
     compare(*device, transformer, CudaTransformer(transformer, *device), move);
   }
 }
+
+}  // namespace starling::test_cuda_transformer

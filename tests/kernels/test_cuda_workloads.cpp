@@ -12,7 +12,7 @@
 #include "tests/kernels/cnn_problems.hpp"
 #include "tests/kernels/cuda_comparison.hpp"
 
-using namespace starling;
+namespace starling::test_cuda_workloads {
 using test::compare;
 using test::DeviceRow;
 using test::model_of;
@@ -324,3 +324,5 @@ TEST_CASE(
   compare(*device, mlp, moved);
   CHECK(precision_of(CudaMlp(mlp, *device, Precision::fast, by_layers)) == Precision::fast);
 }
+
+}  // namespace starling::test_cuda_workloads

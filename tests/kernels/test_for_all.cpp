@@ -10,8 +10,7 @@
 
 #include "kernels/for_all.hpp"
 
-using namespace starling;
-
+namespace starling::test_for_all {
 namespace {
 
 struct Nothing {};
@@ -123,3 +122,5 @@ TEST_CASE("what a task throws is thrown when all others are done") {
     CHECK(done == 99);
   }
 }
+
+}  // namespace starling::test_for_all

@@ -11,8 +11,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/relative.hpp"
 
-using namespace starling;
-
+namespace starling::test_linear {
 namespace {
 
 struct Answer {
@@ -158,3 +157,5 @@ TEST_CASE("wrong settings of a linear regression are errors at their place in th
   refused("node_spread", "-0.5", 2, "workload.node_spread must not be negative, got -0.5");
   refused("sampling", "all", 2, "workload.sampling");
 }
+
+}  // namespace starling::test_linear

@@ -18,9 +18,9 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
+namespace starling::test_mlp {
 namespace {
 
-using namespace starling;
 
 Dataset noise(std::size_t samples, std::size_t features, int classes, std::uint64_t seed) {
   Random random(seed, "noise");
@@ -395,3 +395,4 @@ TEST_CASE("wrong settings are errors at their place in the scenario") {
 }
 
 }  // namespace
+}  // namespace starling::test_mlp

@@ -17,9 +17,9 @@
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 
+namespace starling::test_navigation {
 namespace {
 
-using namespace starling;
 using Model = std::vector<float>;
 using Doubles = std::vector<double>;
 
@@ -369,3 +369,4 @@ TEST_CASE("wrong settings of navigation are errors at their place in the scenari
 }
 
 }  // namespace
+}  // namespace starling::test_navigation

@@ -13,12 +13,11 @@
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
 namespace starling::workloads {
 std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::uint64_t seed);
 }
 
+namespace starling::test_quadratic {
 namespace {
 
 /// The quadratic that a section with these keys makes.
@@ -266,3 +265,5 @@ TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   std::filesystem::create_directory(path);
   CHECK_THROWS_WITH_AS(start(), (path + ": cannot read: Is a directory").c_str(), Error);
 }
+
+}  // namespace starling::test_quadratic

@@ -6,8 +6,7 @@
 
 #include "kernels/tensor_sizes.hpp"
 
-using namespace starling;
-
+namespace starling::test_tensor_sizes {
 namespace {
 
 std::size_t sum(const std::vector<std::size_t>& sizes) {
@@ -46,3 +45,5 @@ TEST_CASE("scaled tensors keep their number and the sum") {
   CHECK(half >= 2048 * 1001 / 2 - 200);
   CHECK(half <= 2048 * 1001 / 2 + 200);
 }
+
+}  // namespace starling::test_tensor_sizes

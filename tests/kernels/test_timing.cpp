@@ -8,8 +8,7 @@
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 
-using namespace starling;
-
+namespace starling::test_timing {
 namespace {
 
 std::unique_ptr<Workload> make(const std::map<std::string, std::string>& keys, NodeId nodes = 4) {
@@ -95,3 +94,5 @@ TEST_CASE("wrong sizes are located in the scenario") {
   wrong({{"batch_size", "0"}},
         "test.ini:7: workload.batch_size must be from 1 to 1073741824, got 0");
 }
+
+}  // namespace starling::test_timing

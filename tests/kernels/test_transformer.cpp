@@ -20,9 +20,9 @@
 #include "sim/base/error.hpp"
 #include "tests/support/temporary_directory.hpp"
 
+namespace starling::test_transformer {
 namespace {
 
-using namespace starling;
 using Model = std::vector<float>;
 using Doubles = std::vector<double>;
 
@@ -646,3 +646,4 @@ TEST_CASE("wrong settings of a transformer are errors at their place in the scen
 }
 
 }  // namespace
+}  // namespace starling::test_transformer

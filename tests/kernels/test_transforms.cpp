@@ -12,8 +12,8 @@
 #include "kernels/dense/dense.hpp"
 #include "sim/base/random.hpp"
 
-using namespace starling;
-using namespace starling::transforms;
+namespace starling::test_transforms {
+using namespace transforms;
 
 namespace {
 
@@ -437,3 +437,5 @@ TEST_CASE("means of either side, and shifts by them") {
   // Upper side + (2 - 1.5), lower side - (1 - 4).
   CHECK(apply(ShiftSides{}, {{1, -2, 2, -6}, {1.5F, 4}, {2, 1}}) == Values{1.5F, 1, 2.5F, -3});
 }
+
+}  // namespace starling::test_transforms

@@ -11,8 +11,7 @@
 #include "kernels/registry.hpp"
 #include "sim/node/compute_graph.hpp"
 
-using namespace starling;
-
+namespace starling::test_whole_gradient {
 namespace {
 
 constexpr std::size_t nodes = 6;
@@ -109,3 +108,5 @@ TEST_CASE("large gradients of few nodes, which threads share, have the bits of o
     omp_set_num_threads(all_threads);
   }
 }
+
+}  // namespace starling::test_whole_gradient

@@ -8,7 +8,7 @@
 
 #include "kernels/worth_threads.hpp"
 
-namespace starling {
+namespace starling::test_worth_threads {
 namespace {
 
 TEST_CASE("one thread alone wakes nobody, others share what is told to be worth it") {
@@ -25,4 +25,4 @@ TEST_CASE("one thread alone wakes nobody, others share what is told to be worth 
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_worth_threads

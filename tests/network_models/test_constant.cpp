@@ -8,7 +8,7 @@
 #include "sim/base/random.hpp"
 #include "tests/network_models/scripted_run.hpp"
 
-namespace starling {
+namespace starling::test_constant {
 
 TEST_CASE("constant: transfers do not disturb each other") {
   // 5 us + 125 B / 1.25e9 B/s = 5.1 us from each start, even for the same source and destination.
@@ -97,4 +97,4 @@ TEST_CASE("constant: a transfer past the end of the clock is an error, not an ea
                        doctest::Contains("106 days"), Error);
 }
 
-}  // namespace starling
+}  // namespace starling::test_constant

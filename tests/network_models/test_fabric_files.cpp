@@ -11,7 +11,7 @@
 #include "tests/network_models/scripted_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace starling {
+namespace starling::test_fabric_files {
 namespace {
 
 using namespace network_models;
@@ -723,4 +723,4 @@ TEST_CASE("loggp: a node with a slowdown pays its own overheads and gaps that of
             .find("must be factors above 0") != std::string::npos);
 }
 
-}  // namespace starling
+}  // namespace starling::test_fabric_files

@@ -20,7 +20,7 @@
 #include "sim/base/error.hpp"
 #include "tests/network_models/scripted_run.hpp"
 
-namespace starling {
+namespace starling::test_fabrics {
 namespace {
 
 using namespace network_models;
@@ -704,4 +704,4 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
   refused({{"nodes_per_host", "0"}}, 8, "must be from 1");
 }
 
-}  // namespace starling
+}  // namespace starling::test_fabrics

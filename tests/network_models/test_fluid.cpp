@@ -24,7 +24,7 @@
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace starling {
+namespace starling::test_fluid {
 namespace {
 
 using test::number;
@@ -848,4 +848,4 @@ TEST_CASE("fluid: on every fabric random messages keep the rules of sharing, wei
   }
 }
 
-}  // namespace starling
+}  // namespace starling::test_fluid

@@ -13,7 +13,7 @@
 #include "tests/network_models/scripted_run.hpp"
 #include "tests/support/relative.hpp"
 
-namespace starling {
+namespace starling::test_loggp {
 namespace {
 
 using Times = std::vector<std::int64_t>;
@@ -365,4 +365,4 @@ TEST_CASE("loggp: without a preset its main keys must be there") {
                        doctest::Contains("aries"), ScenarioError);
 }
 
-}  // namespace starling
+}  // namespace starling::test_loggp

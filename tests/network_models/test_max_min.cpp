@@ -13,7 +13,7 @@
 #include "network_models/max_min.hpp"
 #include "sim/base/random.hpp"
 
-namespace starling {
+namespace starling::test_max_min {
 namespace {
 
 using network_models::FinishHeap;
@@ -464,4 +464,4 @@ TEST_CASE("the heap of finishes stays in order when one, few or most of its keys
   }
 }
 
-}  // namespace starling
+}  // namespace starling::test_max_min

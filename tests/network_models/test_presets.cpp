@@ -10,7 +10,7 @@
 #include "sim/base/error.hpp"
 #include "tests/network_models/scripted_run.hpp"
 
-namespace starling {
+namespace starling::test_presets {
 namespace {
 
 using network_test::network;
@@ -95,4 +95,4 @@ TEST_CASE("fluid: every message pays message_latency, also within a host") {
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_presets

@@ -13,7 +13,7 @@
 #include "tests/network_models/scripted_run.hpp"
 #include "tests/support/relative.hpp"
 
-namespace starling {
+namespace starling::test_registry {
 namespace {
 
 /// What a model reads.
@@ -136,4 +136,4 @@ TEST_CASE(
                        doctest::Contains("carrier_pigeon"), ScenarioError);
 }
 
-}  // namespace starling
+}  // namespace starling::test_registry

@@ -17,7 +17,7 @@
 #include "tests/network_models/scripted_run.hpp"
 #include "tests/support/reference_table.hpp"
 
-namespace starling {
+namespace starling::test_simgrid {
 namespace {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
@@ -108,4 +108,4 @@ TEST_CASE(
   MESSAGE("largest relative deviation ", worst);
 }
 
-}  // namespace starling
+}  // namespace starling::test_simgrid

@@ -17,8 +17,7 @@
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_by_time {
 namespace {
 
 Duration accounted(const Recorder& run, NodeId node) {
@@ -426,3 +425,5 @@ TEST_CASE("of a time and a target at which a run ends, the first counts") {
   const std::vector<std::string> easy{"run.until=1 h", "run.until_target=test_accuracy 0.2"};
   CHECK(run_algorithm("dpsgd", easy).facts.at("ended") == "at run.until_target");
 }
+
+}  // namespace starling::test_by_time

@@ -6,8 +6,7 @@
 #include "scenarios/calibrate.hpp"
 #include "tests/support/relative.hpp"
 
-using namespace starling;
-
+namespace starling::test_calibrate {
 namespace {
 
 Calibration calibration(const Rounds& worst) {
@@ -52,3 +51,5 @@ TEST_CASE("calibrate: rounds that lie far apart make a doubt that the file keeps
         "3.5 us, and a quarter more than 963 us; measure again while nothing else runs");
   CHECK(to_scenario_text(busy).find("# Beware: " + busy.doubts()[0] + ".\n") != std::string::npos);
 }
+
+}  // namespace starling::test_calibrate

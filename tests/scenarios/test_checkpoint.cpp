@@ -21,8 +21,7 @@
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_checkpoint {
 namespace {
 
 const std::string blobs =
@@ -404,3 +403,5 @@ TEST_CASE("run.checkpoint is a time, a number of steps or never") {
         ScenarioError);
   }
 }
+
+}  // namespace starling::test_checkpoint

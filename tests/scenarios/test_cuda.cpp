@@ -10,8 +10,7 @@
 #include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_cuda {
 namespace {
 
 const std::string quadratic = "kind = quadratic\ndimension = 5";
@@ -157,3 +156,5 @@ TEST_CASE("cuda: what is asked to be fast on the CPU is refused, on a GPU it is 
   CHECK(test::run(text, on_cuda({"run.precision=fast"})).machine.at("device") ==
         test::open_device()->description() + ", strict");
 }
+
+}  // namespace starling::test_cuda

@@ -15,7 +15,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/frame_pool.hpp"
 
-namespace starling {
+namespace starling::test_memory {
 namespace {
 
 /// Two nodes with this workload, on so many hosts.
@@ -198,4 +198,4 @@ TEST_CASE("memory stays flat over many evaluations" * doctest::skip(STARLING_SAN
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_memory

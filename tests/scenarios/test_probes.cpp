@@ -15,8 +15,7 @@
 #include "topology/mixing.hpp"
 #include "topology/registry.hpp"
 
-using namespace starling;
-
+namespace starling::test_probes {
 namespace {
 
 constexpr NodeId nodes = 4;
@@ -85,3 +84,5 @@ TEST_CASE("no maker trips over settings that it would refuse") {
     static_cast<void>(kind.make(section, {nodes, 10, ring, facts}));
   });
 }
+
+}  // namespace starling::test_probes

@@ -16,8 +16,7 @@
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_run {
 namespace {
 
 const std::string blobs = test::blobs_scenario(40) + "momentum = 0.5\n";
@@ -500,3 +499,5 @@ TEST_CASE("a warning tells of models that evaluations keep until a slow node get
   CHECK(beside_a_stopped_one[0].find(" until node 0 gets as far, ") != std::string::npos);
   CHECK(warnings("", 1e5).empty());
 }
+
+}  // namespace starling::test_run

@@ -16,7 +16,7 @@
 #include "sim/base/text.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace starling {
+namespace starling::test_scenario {
 namespace {
 
 constexpr std::string_view ring =
@@ -323,4 +323,4 @@ TEST_CASE("a scenario that a run has left is looked for here, then where the run
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_scenario

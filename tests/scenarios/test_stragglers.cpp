@@ -10,8 +10,7 @@
 
 #include "tests/support/small_run.hpp"
 
-using namespace starling;
-
+namespace starling::test_stragglers {
 namespace {
 
 constexpr double gradient = 0.615;
@@ -75,3 +74,5 @@ TEST_CASE("the closed forms of late nodes are the paper's, within what communica
   CHECK(gradient + delay * mean_of_largest_count(16) / tau ==
         doctest::Approx(16 * 128 / 2835.0).epsilon(0.05));
 }
+
+}  // namespace starling::test_stragglers

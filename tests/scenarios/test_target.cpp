@@ -9,8 +9,7 @@
 
 #include "scenarios/target.hpp"
 
-using namespace starling;
-
+namespace starling::test_target {
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
@@ -118,3 +117,5 @@ TEST_CASE("a target names a quality and a number, and is refused otherwise") {
     CHECK(
         fault_of(text).starts_with("must be a share above 0 and at most 1, as 0.9 for 90 %, got "));
 }
+
+}  // namespace starling::test_target

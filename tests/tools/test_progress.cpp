@@ -10,7 +10,7 @@
 
 #include "tools/progress.hpp"
 
-namespace starling {
+namespace starling::test_progress {
 namespace {
 
 /// What a bar shows of `share`.
@@ -61,4 +61,4 @@ TEST_CASE("a share that is no number, or negative, is nothing done") {
   }
 }
 
-}  // namespace starling
+}  // namespace starling::test_progress

@@ -9,7 +9,7 @@
 #include "topology/mixing.hpp"
 #include "topology/spectrum.hpp"
 
-namespace starling::topologies {
+namespace starling::topologies::test_equi {
 namespace {
 
 TEST_CASE("EquiTopo and random matchings are doubly stochastic, undirected ones symmetric") {
@@ -136,4 +136,4 @@ TEST_CASE("drawn schedules have the wanted period and one arc per node and step,
 }
 
 }  // namespace
-}  // namespace starling::topologies
+}  // namespace starling::topologies::test_equi

@@ -8,7 +8,7 @@
 #include "tests/topology/make_topology.hpp"
 #include "topology/mixing.hpp"
 
-namespace starling::topologies {
+namespace starling::topologies::test_families {
 namespace {
 
 using Peers = std::vector<NodeId>;
@@ -202,4 +202,4 @@ TEST_CASE(
 }
 
 }  // namespace
-}  // namespace starling::topologies
+}  // namespace starling::topologies::test_families

@@ -5,7 +5,7 @@
 #include "tests/topology/make_topology.hpp"
 #include "topology/mixing.hpp"
 
-namespace starling::topologies {
+namespace starling::topologies::test_file {
 namespace {
 
 using Peers = std::vector<NodeId>;
@@ -317,4 +317,4 @@ TEST_CASE("edges that make no mixing matrix are refused with their lines and nod
 }
 
 }  // namespace
-}  // namespace starling::topologies
+}  // namespace starling::topologies::test_file

@@ -8,7 +8,7 @@
 #include "topology/connectivity.hpp"
 #include "topology/mixing.hpp"
 
-namespace starling::topologies {
+namespace starling::topologies::test_mixing {
 namespace {
 
 // A triangle 0, 1, 2 with a tail 2 - 3: degrees 2, 2, 3, 1.
@@ -126,4 +126,4 @@ TEST_CASE("connected means that everybody reaches everybody along the arcs of th
 }
 
 }  // namespace
-}  // namespace starling::topologies
+}  // namespace starling::topologies::test_mixing

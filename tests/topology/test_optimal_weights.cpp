@@ -11,12 +11,7 @@
 #include "topology/optimal_weights.hpp"
 #include "topology/spectrum.hpp"
 
-using namespace starling::topologies;
-using starling::Edge;
-using starling::NodeId;
-using starling::Random;
-using starling::Topology;
-
+namespace starling::topologies::test_optimal_weights {
 namespace {
 
 constexpr const char* best_constant = "best_constant";
@@ -131,3 +126,5 @@ TEST_CASE("optimal weights say what they cannot do") {
   CHECK(test::refusal("file", 3, {{"path", path}, {"mixing", fastest}})
             .find("must not be fastest for a directed") != std::string::npos);
 }
+
+}  // namespace starling::topologies::test_optimal_weights

@@ -9,7 +9,7 @@
 #include "tests/topology/make_topology.hpp"
 #include "topology/mixing.hpp"
 
-namespace starling::topologies {
+namespace starling::topologies::test_random_graphs {
 namespace {
 
 TEST_CASE("random regular graphs of every possible size are simple, connected and regular") {
@@ -136,4 +136,4 @@ TEST_CASE("uniform weights of an Erdos-Renyi graph depend on the receiver alone"
 }
 
 }  // namespace
-}  // namespace starling::topologies
+}  // namespace starling::topologies::test_random_graphs

@@ -8,7 +8,7 @@
 #include "topology/mixing.hpp"
 #include "topology/registry.hpp"
 
-namespace starling::topologies {
+namespace starling::topologies::test_registry {
 namespace {
 
 /// The keys that an entry cannot do without.
@@ -178,4 +178,4 @@ TEST_CASE("without a kind the topology is a ring") {
 }
 
 }  // namespace
-}  // namespace starling::topologies
+}  // namespace starling::topologies::test_registry

@@ -11,7 +11,7 @@
 #include "topology/mixing.hpp"
 #include "topology/spectrum.hpp"
 
-namespace starling::topologies {
+namespace starling::topologies::test_spectrum {
 namespace {
 
 using Matrix = std::vector<double>;  // (n, n) row-major
@@ -214,4 +214,4 @@ TEST_CASE("the gap is the same to the bit every time") {
 }
 
 }  // namespace
-}  // namespace starling::topologies
+}  // namespace starling::topologies::test_spectrum

@@ -23,8 +23,7 @@
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_dataset {
 namespace {
 
 bool refuses_locks = false;
@@ -797,3 +796,5 @@ TEST_CASE("a wrong CIFAR-10 file is named with the record") {
   std::filesystem::create_directory(directory.path("data_batch_4.bin"));
   CHECK(contains(failure(keys), "data_batch_4.bin: cannot read: Is a directory"));
 }
+
+}  // namespace starling::test_dataset

@@ -12,8 +12,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_lengths {
 namespace {
 
 LengthSampler sampler(const std::string& text, const std::string& batching, std::int64_t batch_size,
@@ -161,3 +160,5 @@ TEST_CASE("wrong lengths are errors that say where") {
   CHECK_THROWS_WITH_AS(make({{"lengths", "x.csv"}}),
                        doctest::Contains("workload.lengths is not a key here"), ScenarioError);
 }
+
+}  // namespace starling::test_lengths

@@ -11,8 +11,7 @@
 #include "sim/base/error.hpp"
 #include "tests/support/relative.hpp"
 
-using namespace starling;
-
+namespace starling::test_partition {
 namespace {
 
 using Parts = std::vector<std::vector<std::int32_t>>;
@@ -326,3 +325,5 @@ TEST_CASE("labels that begin at 1, and data of one class, are warned of") {
         std::vector<std::string>{"test.ini:7: workload.dataset has one class alone, so there is "
                                  "nothing to tell apart"});
 }
+
+}  // namespace starling::test_partition

@@ -10,8 +10,8 @@
 #include "kernels/transforms.hpp"
 #include "sim/base/random.hpp"
 
-using namespace starling;
-using namespace starling::dense;
+namespace starling::test_codes {
+using namespace dense;
 
 namespace {
 
@@ -272,3 +272,5 @@ TEST_CASE("every build encodes, decodes, sums and rotates as the plain one") {
     CHECK(a == b);
   });
 }
+
+}  // namespace starling::test_codes

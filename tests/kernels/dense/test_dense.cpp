@@ -14,19 +14,17 @@
 #include "sim/base/random.hpp"
 #include "tests/kernels/floats.hpp"
 
+namespace starling::test_dense {
 namespace {
 
-using starling::LinearJob;
-using starling::LinearTerm;
-using starling::Random;
-using starling::dense::Ahead;
-using starling::dense::Kernels;
-using starling::dense::row_stride;
-using starling::dense::runnable_kernels;
-using starling::dense::Shape;
-using starling::dense::weight_index;
-using starling::test::differences;
-using starling::test::random_floats;
+using dense::Ahead;
+using dense::Kernels;
+using dense::row_stride;
+using dense::runnable_kernels;
+using dense::Shape;
+using dense::weight_index;
+using test::differences;
+using test::random_floats;
 
 /// Batch, inputs, outputs: ones, odd numbers, panel edges, more than one block of k (192), big and
 /// small.
@@ -438,3 +436,5 @@ TEST_CASE("exp and log are within 1.1 ulp and the same bits in every build") {
 }
 
 }  // namespace
+
+}  // namespace starling::test_dense

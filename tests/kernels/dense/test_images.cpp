@@ -10,13 +10,13 @@
 #include "sim/base/random.hpp"
 #include "tests/kernels/floats.hpp"
 
+namespace starling::test_images {
 namespace {
 
-using starling::Random;
-using namespace starling::dense;
-using starling::test::differences;
-using starling::test::Floats;
-using starling::test::random_floats;
+using namespace dense;
+using test::differences;
+using test::Floats;
+using test::random_floats;
 
 /// Height, width, channels, kernel, stride, outputs: ones, odd numbers, panel edges, more than one
 /// block of k (192), kernels as large as the image.
@@ -279,3 +279,5 @@ TEST_CASE("relu keeps NaN, and its gradient stops where the output is 0") {
 }
 
 }  // namespace
+
+}  // namespace starling::test_images

@@ -10,18 +10,18 @@
 #include "sim/base/random.hpp"
 #include "tests/kernels/floats.hpp"
 
+namespace starling::test_sequences {
 namespace {
 
-using starling::Random;
-using starling::dense::attention_scratch;
-using starling::dense::AttentionShape;
-using starling::dense::Kernels;
-using starling::dense::kernels_v1;
-using starling::dense::row_stride;
-using starling::dense::runnable_kernels;
-using starling::test::differences;
-using starling::test::Floats;
-using starling::test::random_floats;
+using dense::attention_scratch;
+using dense::AttentionShape;
+using dense::Kernels;
+using dense::kernels_v1;
+using dense::row_stride;
+using dense::runnable_kernels;
+using test::differences;
+using test::Floats;
+using test::random_floats;
 
 struct NormCase {
   std::size_t rows, columns;
@@ -225,3 +225,5 @@ TEST_CASE("without an activation before it, the gradient of an input is not cut"
 }
 
 }  // namespace
+
+}  // namespace starling::test_sequences

@@ -8,10 +8,8 @@
 
 #include "sim/base/cache_aligned.hpp"
 
+namespace starling::test_cache_aligned {
 namespace {
-
-using starling::cache_line;
-using starling::CacheAligned;
 
 TEST_CASE("a cache-aligned vector begins on a cache line, however it grows or moves") {
   std::vector<float, CacheAligned<float>> values;
@@ -32,3 +30,5 @@ TEST_CASE("a cache-aligned allocation past the address space is refused") {
 }
 
 }  // namespace
+
+}  // namespace starling::test_cache_aligned

@@ -5,8 +5,7 @@
 
 #include "sim/base/checksum.hpp"
 
-using namespace starling;
-
+namespace starling::test_checksum {
 namespace {
 
 std::uint32_t checksum(std::string_view text, std::uint32_t before = 0) {
@@ -28,3 +27,5 @@ TEST_CASE("CRC-32C: parts give the checksum of the whole, wherever it is cut") {
     CHECK(checksum(text.substr(cut), checksum(text.substr(0, cut))) == checksum(text));
   }
 }
+
+}  // namespace starling::test_checksum

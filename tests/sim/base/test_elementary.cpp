@@ -12,7 +12,7 @@
 #include "sim/base/elementary.hpp"
 #include "sim/base/random.hpp"
 
-namespace starling {
+namespace starling::test_elementary {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -151,4 +151,4 @@ TEST_CASE("the elementary functions give these bits on every machine") {
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_elementary

@@ -7,8 +7,7 @@
 #include "sim/base/number_file.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_number_file {
 namespace {
 
 /// The lines of numbers that a file of this text holds, and its header.
@@ -66,3 +65,5 @@ TEST_CASE("of a file that is no text an error shows a piece on one line") {
   CHECK(shown("1,2\n\x1b[2J" + std::string(100'000, 'x')) ==
         "\"\\x1b[2J" + std::string(56, 'x') + "...\"");
 }
+
+}  // namespace starling::test_number_file

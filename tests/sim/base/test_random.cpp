@@ -19,7 +19,7 @@
 #include "sim/base/normal_block.hpp"
 #include "sim/base/random.hpp"
 
-namespace starling {
+namespace starling::test_random {
 namespace {
 
 constexpr int draws = 200'000;
@@ -262,4 +262,4 @@ TEST_CASE("a shuffle is a permutation, and all six orders of three items are equ
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_random

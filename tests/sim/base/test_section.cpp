@@ -12,7 +12,7 @@
 #include "sim/base/section.hpp"
 #include "tests/support/fault.hpp"
 
-namespace starling {
+namespace starling::test_section {
 namespace {
 
 using namespace std::chrono_literals;
@@ -313,4 +313,4 @@ TEST_CASE("relative paths are resolved against the directory of the scenario") {
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_section

@@ -14,7 +14,7 @@
 
 #include "sim/base/task.hpp"
 
-namespace starling {
+namespace starling::test_task {
 namespace {
 
 // Symmetric transfer costs no stack only where GCC makes tail calls: with -foptimize-sibling-calls
@@ -294,4 +294,4 @@ TEST_CASE("a deep chain of tasks lives on the heap and unwinds without stack") {
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_task

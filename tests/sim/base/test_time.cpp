@@ -10,7 +10,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/time.hpp"
 
-namespace starling {
+namespace starling::test_time {
 namespace {
 
 using namespace std::chrono_literals;
@@ -62,4 +62,4 @@ TEST_CASE("a sum is exact up to the last tick and an error past it") {
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_time

@@ -12,7 +12,7 @@
 #include "sim/base/random.hpp"
 #include "sim/base/units.hpp"
 
-namespace starling {
+namespace starling::test_units {
 namespace {
 
 using namespace std::chrono_literals;
@@ -178,4 +178,4 @@ TEST_CASE("every value reads back from its text") {
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_units

@@ -12,7 +12,7 @@
 #include "sim/engine/calendar.hpp"
 #include "tests/support/fault.hpp"
 
-namespace starling {
+namespace starling::test_calendar {
 namespace {
 
 struct Numbered {
@@ -224,4 +224,4 @@ TEST_CASE("pushing before the last popped event is a fault of the program") {
   CHECK(message.find("event in the past: 3.2 s < 3.4 s") != std::string::npos);
 }
 
-}  // namespace starling
+}  // namespace starling::test_calendar

@@ -5,8 +5,7 @@
 
 #include "sim/engine/collective_cost.hpp"
 
-using namespace starling;
-
+namespace starling::test_collective_cost {
 namespace {
 
 // a = 1 us and b = 1 ns per byte of a message, c = 2 ns per added byte; 6,000 B: m b = 6 us, m c = 12 us.
@@ -50,3 +49,5 @@ TEST_CASE("up and down a binomial tree go 2 (n - 1) messages, so many from each 
     CHECK(collective_traffic(CollectiveKind::tree, 11, place, 100).messages == sent[place]);
   }
 }
+
+}  // namespace starling::test_collective_cost

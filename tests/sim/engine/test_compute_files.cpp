@@ -14,7 +14,7 @@
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace starling {
+namespace starling::test_compute_files {
 namespace {
 
 using test::compute;
@@ -238,4 +238,4 @@ TEST_CASE("a trace of delays comes on top of any duration and of other delays") 
                        ScenarioError);
 }
 
-}  // namespace starling
+}  // namespace starling::test_compute_files

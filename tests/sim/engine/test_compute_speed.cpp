@@ -9,7 +9,7 @@
 #include "sim/engine/compute_speed.hpp"
 #include "tests/sim/engine/compute_fixture.hpp"
 
-namespace starling {
+namespace starling::test_compute_speed {
 namespace {
 
 ComputeSpeed chain(double slow_steps, double nominal_steps, NodeId nodes = 8,
@@ -118,4 +118,4 @@ TEST_CASE("steps in the slow state take slow_factor times as long") {
   CHECK(to_seconds(time.mean()) == doctest::Approx(0.0032));
 }
 
-}  // namespace starling
+}  // namespace starling::test_compute_speed

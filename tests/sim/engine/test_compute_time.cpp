@@ -14,7 +14,7 @@
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace starling {
+namespace starling::test_compute_time {
 namespace {
 
 using test::compute;
@@ -402,4 +402,4 @@ TEST_CASE("a gradient longer than the clock is an error that says whose") {
   CHECK_THROWS_WITH_AS(time.duration(0, 3), doctest::Contains("node 0 at step 3"), Error);
 }
 
-}  // namespace starling
+}  // namespace starling::test_compute_time

@@ -12,7 +12,7 @@
 #include "tests/sim/engine/compute_fixture.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-namespace starling {
+namespace starling::test_failures {
 namespace {
 
 using test::Keys;
@@ -181,4 +181,4 @@ TEST_CASE("wrong failures are refused by name and place") {
   expect({{"crash", "3 @ 1 s"}}, "failures.crash is not a key here");
 }
 
-}  // namespace starling
+}  // namespace starling::test_failures

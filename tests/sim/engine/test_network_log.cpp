@@ -6,7 +6,7 @@
 
 #include "sim/engine/network_log.hpp"
 
-namespace starling {
+namespace starling::test_network_log {
 
 TEST_CASE("the log counts rates that links had for a time, not those between two of an instant") {
   NetworkLog log(Time::max());
@@ -51,4 +51,4 @@ TEST_CASE("the timeline of a run that was ended early has the stretches that are
                                                            {1, 1e8, at(500), at(3'500)}});
 }
 
-}  // namespace starling
+}  // namespace starling::test_network_log

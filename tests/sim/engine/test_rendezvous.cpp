@@ -9,7 +9,7 @@
 #include "sim/base/error.hpp"
 #include "tests/sim/engine/place.hpp"
 
-namespace starling {
+namespace starling::test_rendezvous {
 namespace {
 
 using test::latency;
@@ -185,4 +185,4 @@ TEST_CASE("a stall names the messages that nobody has asked for") {
   CHECK(what.find("node 0 has not asked for a message of node 1 (tag 5)") != std::string::npos);
 }
 
-}  // namespace starling
+}  // namespace starling::test_rendezvous

@@ -10,7 +10,7 @@
 #include "sim/engine/replay.hpp"
 #include "tests/sim/engine/place.hpp"
 
-using namespace starling;
+namespace starling::test_replay {
 using namespace std::chrono_literals;
 
 namespace {
@@ -223,3 +223,5 @@ TEST_CASE("where the real run was cut, the replay is cut") {
   CHECK(failure_of(stuck, log).find("node 0, after 1 acts, gets a message of node 2 (tag 9)") !=
         std::string::npos);
 }
+
+}  // namespace starling::test_replay

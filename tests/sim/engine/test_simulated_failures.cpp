@@ -12,7 +12,7 @@
 #include "sim/base/error.hpp"
 #include "tests/sim/engine/place.hpp"
 
-using namespace starling;
+namespace starling::test_simulated_failures {
 using namespace std::chrono_literals;
 using test::Place;
 
@@ -281,3 +281,5 @@ TEST_CASE("runs with failures repeat themselves, and outages nobody reaches chan
   CHECK(whole.back() == "1 got 49 at 0.04901");
   CHECK(late.transport.failures().stopped_nodes.empty());
 }
+
+}  // namespace starling::test_simulated_failures

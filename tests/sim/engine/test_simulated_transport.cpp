@@ -10,7 +10,7 @@
 #include "tests/sim/engine/place.hpp"
 #include "tests/support/fault.hpp"
 
-using namespace starling;
+namespace starling::test_simulated_transport {
 using namespace std::chrono_literals;
 
 namespace {
@@ -303,3 +303,5 @@ TEST_CASE("a cookie of a network model that an event has no room for is a fault"
   CHECK(run(false) == "");
   CHECK(run(true).find("an event has room for the cookie of a network model") != std::string::npos);
 }
+
+}  // namespace starling::test_simulated_transport

@@ -12,7 +12,7 @@
 #include "sim/base/random.hpp"
 #include "sim/node/arc_colors.hpp"
 
-namespace starling {
+namespace starling::test_arc_colors {
 namespace {
 
 ArcColors graph(NodeId nodes, std::vector<std::pair<NodeId, NodeId>> arcs) {
@@ -108,4 +108,4 @@ TEST_CASE("shuffled regular graphs are colored with as many colors as their degr
   }
 }
 
-}  // namespace starling
+}  // namespace starling::test_arc_colors

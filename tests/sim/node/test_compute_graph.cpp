@@ -13,8 +13,7 @@
 #include "sim/node/compute_graph.hpp"
 #include "tests/sim/node/toy_workload.hpp"
 
-using namespace starling;
-
+namespace starling::test_compute_graph {
 namespace {
 
 constexpr std::size_t size = 37;
@@ -478,3 +477,5 @@ TEST_CASE("no window is run again after one has failed where it was flushed") {
   CHECK_NOTHROW(graph.flush());
   CHECK(workload.asked == 2);
 }
+
+}  // namespace starling::test_compute_graph

@@ -10,8 +10,7 @@
 #include "sim/node/observer.hpp"
 #include "tests/sim/node/toy_workload.hpp"
 
-using namespace starling;
-
+namespace starling::test_divergence {
 namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -118,3 +117,5 @@ TEST_CASE("a node counts until it diverges, even if that is known when the other
   CHECK(observer.diverged_nodes() ==
         std::vector<std::string>{"node 0 at its gradient 2", "node 1 at its gradient 1"});
 }
+
+}  // namespace starling::test_divergence

@@ -18,8 +18,7 @@
 #include "sim/node/compute_graph.hpp"
 #include "tests/sim/node/toy_workload.hpp"
 
-using namespace starling;
-
+namespace starling::test_fold_sums {
 namespace {
 
 /// The toy's gradients, then the sums of each request as LinearJob defines them.
@@ -436,3 +435,5 @@ TEST_CASE("models that are used up make room for results of the same batch") {
   }
   omp_set_num_threads(all_threads);
 }
+
+}  // namespace starling::test_fold_sums

@@ -7,8 +7,7 @@
 #include "sim/base/random.hpp"
 #include "sim/node/mailbox.hpp"
 
-using namespace starling;
-
+namespace starling::test_mailbox {
 namespace {
 
 Message message(NodeId source, Tag tag, double number) {
@@ -117,3 +116,5 @@ TEST_CASE("among many messages the same are found as by looking at one after the
   CHECK(most > 300);
   CHECK(mailbox.unreceived(0) == 0);
 }
+
+}  // namespace starling::test_mailbox

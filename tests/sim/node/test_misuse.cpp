@@ -11,8 +11,7 @@
 #include "tests/sim/engine/place.hpp"
 #include "tests/support/fault.hpp"
 
-using namespace starling;
-
+namespace starling::test_misuse {
 namespace {
 
 using Misuse = std::function<void(Node&, Vector& x)>;
@@ -138,3 +137,5 @@ TEST_CASE("messages and metrics have names of their own") {
   }
   CHECK(fault_of([](Node& node, Vector&) { node.record("staleness", 0, 1.0); }) == "");
 }
+
+}  // namespace starling::test_misuse

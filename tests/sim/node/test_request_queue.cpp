@@ -9,8 +9,7 @@
 
 #include "sim/node/request_queue.hpp"
 
-using namespace starling;
-
+namespace starling::test_request_queue {
 namespace {
 
 using Lane = RequestQueue::Lane;
@@ -119,3 +118,5 @@ TEST_CASE("on many threads every request begins once, behind all that it waits f
     for (const auto& count : done) CHECK(count == rounds);
   }
 }
+
+}  // namespace starling::test_request_queue

@@ -11,8 +11,7 @@
 #include "kernels/cpu_backend.hpp"
 #include "sim/node/row_store.hpp"
 
-using namespace starling;
-
+namespace starling::test_row_store {
 namespace {
 
 struct Rows {
@@ -155,3 +154,5 @@ TEST_CASE(
     CHECK(rows.store.at(ring + i) == nullptr);
   }
 }
+
+}  // namespace starling::test_row_store

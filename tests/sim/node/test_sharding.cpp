@@ -16,8 +16,7 @@
 #include "tests/sim/node/toy_workload.hpp"
 #include "tests/topology/make_topology.hpp"
 
-using namespace starling;
-
+namespace starling::test_sharding {
 namespace {
 
 constexpr std::size_t size = 37;
@@ -318,3 +317,5 @@ TEST_CASE("blocks: contiguous, or searched where that cuts far less") {
   CHECK(cut_arcs(shuffled, blocks) == 4);
   CHECK(std::count(blocks.begin(), blocks.end(), 0) == 8);
 }
+
+}  // namespace starling::test_sharding

@@ -6,7 +6,7 @@
 
 #include "sim/node/topology.hpp"
 
-namespace starling {
+namespace starling::test_topology {
 namespace {
 
 std::vector<Edge> to_vector(Edges edges) { return {edges.begin(), edges.end()}; }
@@ -143,4 +143,4 @@ TEST_CASE("phases and self weights must have the same shape") {
 }
 
 }  // namespace
-}  // namespace starling
+}  // namespace starling::test_topology

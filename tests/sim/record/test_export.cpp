@@ -16,8 +16,7 @@
 #include "sim/record/export.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
-
+namespace starling::test_export {
 namespace {
 
 Time at(std::int64_t picoseconds) { return Time(Duration(picoseconds)); }
@@ -264,3 +263,5 @@ TEST_CASE(
   CHECK(message_of([&] { write_csv(Recorder(), "other", path + "2"); }) != "no error");
   CHECK_FALSE(std::filesystem::exists(path + "2"));
 }
+
+}  // namespace starling::test_export

@@ -9,8 +9,7 @@
 #include "sim/record/recorder.hpp"
 #include "tests/support/same_content.hpp"
 
-using namespace starling;
-
+namespace starling::test_recorder {
 namespace {
 
 Time at(std::int64_t picoseconds) { return Time(Duration(picoseconds)); }
@@ -171,3 +170,5 @@ TEST_CASE("the first difference is named with its place and both values") {
   CHECK(difference([](Recorder& b) { b.facts["seed"] = "1"; }) == "facts/seed: nothing and 1");
   CHECK(difference([](Recorder& b) { b.facts.clear(); }) == "facts/algorithm: dpsgd and nothing");
 }
+
+}  // namespace starling::test_recorder

@@ -30,7 +30,7 @@
 #include "tests/support/same_content.hpp"
 #include "tests/support/temporary_directory.hpp"
 
-using namespace starling;
+namespace starling::test_results_file {
 using test::at;
 using test::full_recorder;
 namespace fs = std::filesystem;
@@ -420,3 +420,5 @@ TEST_CASE("a file with overwritten stretches is an error or is read, and never w
   }
   CHECK(errors > 0);
 }
+
+}  // namespace starling::test_results_file
