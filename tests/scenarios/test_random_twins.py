@@ -425,6 +425,46 @@ def async_parameter_server(t, settings, servers, push_period, fetch_period, divi
     return models[:, 0]
 
 
+def gradient_coding(t, stragglers, is_cyclic):
+    """Every node computes one part more than there may be stragglers, and looks for the next model before each."""
+    parts, center = stragglers + 1, np.mean(t.centers)
+
+    def suffice(arrived):
+        return len(arrived) >= t.nodes - stragglers if is_cyclic else len({i // parts for i in arrived}) == t.nodes // parts
+
+    def serve():
+        for k in range(t.steps):
+            arrived = set()
+            while not suffice(arrived):
+                m = yield (tagged("answer"),)
+                if m.number == k:
+                    arrived.add(m.source)
+            t.x[0] -= t.optimizer.step(CURVATURE * (t.x[0] - center), t.x[0], 0)
+            for i in range(t.nodes):
+                t.world.send(0, i, ("model", k), t.x[0])
+
+    models = np.zeros(t.nodes)
+
+    def node(i):
+        if i == 0:
+            t.world.start(0, serve())
+        begun = 0
+        for k in range(t.steps):
+            for _ in range(parts):
+                if m := t.world.take(i, tagged(("model", k))):
+                    break
+                yield "compute", begun
+                begun += 1
+            else:
+                t.world.send(i, 0, "answer", None, k)
+                m = yield come(0, ("model", k))
+            models[i] = m.value
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+    return models
+
+
 PLAIN, MOMENTUM = {"learning_rate": 0.05}, {"learning_rate": 0.03, "momentum": 0.7, "weight_decay": 0.03}
 
 
@@ -440,7 +480,8 @@ class RandomTwins(WorldCase):
                  "complete": [[j for j in range(nodes) if j != i] for i in range(nodes)],
                  "star": [list(range(1, nodes))] + [[0]] * (nodes - 1)}[topology]
         centers = [rng.randrange(-3000, 3000) / 1000 for _ in range(nodes)]
-        durations = self.durations(rng, nodes, steps * (nodes if kind == "token_walk" else 1), slow=rng.sample(range(nodes), 1))
+        gradients = {"token_walk": nodes, "gradient_coding": keys.get("stragglers", 0) + 1}.get(kind, 1)  # of a step at most
+        durations = self.durations(rng, nodes, steps * gradients, slow=rng.sample(range(nodes), 1))
         away = {i: (rng.randrange(80 * MS), rng.randrange(MS, 60 * MS)) for i in rng.sample(range(nodes), rng.randrange(nodes))}
         late = [i for i in away if i % 3 == 2]
         outages = [(i, 0 if i in late else begin, begin + long) for i, (begin, long) in away.items()]
@@ -499,6 +540,13 @@ class RandomTwins(WorldCase):
         for size, tau, groups, seed in itertools.product((2, 4), (3, 100), ("dynamic", "fixed"), (1, 2)):
             self.expect(wagma, (size, tau, groups), "wagma", {"group_size": size, "tau": tau, "groups": groups,
                                                               "collective": "recursive_doubling"}, seed, sizes=(4, 8))
+
+    def test_gradient_coding(self):
+        for (code, stragglers, sizes), seed in itertools.product((("cyclic", 0, (3, 5, 8)), ("cyclic", 1, (3, 5, 8)),
+                                                                  ("cyclic", 2, (3, 5, 8)), ("repetition", 1, (2, 4, 8)),
+                                                                  ("repetition", 2, (3, 6, 9))), range(1, 5)):
+            self.expect(gradient_coding, (stragglers, code == "cyclic"), "gradient_coding", {"code": code, "stragglers": stragglers},
+                        seed, sizes=sizes)
 
     def test_async_parameter_server(self):
         for servers, (push, fetch), divides, bound in itertools.product((1, 3), ((1, 1), (2, 3)), (False, True), (None, 0, 2)):
