@@ -251,7 +251,10 @@ class RandomScenariosTest(unittest.TestCase):
                         self.assertEqual(done.returncode, 1, done.stderr)
                         self.assertRegex(done.stderr.strip().splitlines()[-1], FAILURES)
                         continue
-                    self.check_shared(folder, scenario) if MPIRUN else self.check_repeated(folder, scenario)
+                    if MPIRUN:
+                        self.check_shared(folder, scenario)
+                    else:
+                        self.check_repeated(folder, scenario)
                     completed += 1
         self.assertGreater(completed, COUNT / 2, "most scenarios must run")
 
