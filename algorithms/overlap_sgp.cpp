@@ -93,7 +93,7 @@ Task<> OverlapSgpSteps::restart(Step /*last*/, Vector x) {
 Task<> OverlapSgpSteps::finish() {
   co_await fold_until(node_.steps());
   node_.record("push_sum_weight", node_.steps() - 1, mass_.w);
-  node_.set_final_model(settings_.is_debiased ? mass_.model() : mass_.x);
+  node_.set_final_model(settings_.is_debiased ? mass_.model() : mass_.x, weight());
 }
 
 Program overlap_sgp(const Section& section, const Context& context) {

@@ -23,6 +23,8 @@
 // are that would not become smaller by a factor of `least_gain`: m q < least_gain rank (m + q).
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
@@ -53,10 +55,14 @@ struct Tensor {
   std::size_t offset, size;
   std::uint32_t rows = 0, columns = 0, rank = 0;
   Vector first_q{};  // (columns, rank), the same on all nodes
-  Vector q{};
-  Vector first_p{};  // (rows, rank), where sides alternate, from here
-  Vector p{};
+  Vector first_p{};  // (rows, rank), where sides alternate
 };
+
+/// Something of every tensor, in order; of vectors there may be nothing.
+using Pieces = std::vector<Vector>;
+
+/// The thin matrices.
+enum class Side { p, q };
 
 /// Whether products are so much smaller than `matrix` that it travels as one.
 bool gains(const WeightMatrix& matrix, std::uint32_t rank, double least) {
@@ -77,7 +83,6 @@ std::vector<Tensor> list_tensors(Node& node, const Settings& settings) {
                   matrix.columns, is_compressed ? rank : 0};
     tensor.first_q = node.normals(std::size_t{tensor.columns} * tensor.rank,
                                   node.shared_random("first Q", index));
-    tensor.q = tensor.first_q;
     if (settings.alternates) {
       tensor.first_p = node.normals(std::size_t{tensor.rows} * tensor.rank,
                                     node.shared_random("first P", index));
@@ -90,140 +95,129 @@ std::vector<Tensor> list_tensors(Node& node, const Settings& settings) {
   return tensors;
 }
 
-/// The next `size` numbers of what allreduce gave back.
-class Reader {
- public:
-  explicit Reader(Vector v) : v_(std::move(v)) {}
-  Vector take(std::size_t size) { return v_.slice(std::exchange(at_, at_ + size), size); }
-
- private:
-  Vector v_;
-  std::size_t at_ = 0;
-};
-
 /// One node's side: what it remembers, and the mean gradient that all nodes agree on.
 class LowRankMean {
  public:
   LowRankMean(Node& node, const Settings& settings)
-      : node_(node), settings_(settings), tensors_(list_tensors(node, settings)) {}
+      : node_(node), settings_(settings), tensors_(list_tensors(node, settings)) {
+    for (const Tensor& a : tensors_) {
+      q_.push_back(a.first_q);
+      p_.push_back(a.first_p);
+    }
+  }
 
-  Task<Vector> mean_gradient(std::span<const NodeId> members, Vector g, Step k) {
-    using namespace transforms;
+  /// Whether any matrix travels as a product.
+  bool compresses() const {
+    return std::ranges::any_of(tensors_, [](const Tensor& a) { return a.rank > 0; });
+  }
+
+  /// By both sides of the power iteration.
+  Task<Vector> by_both_sides(std::span<const NodeId> members, Vector g, Step k) {
     if (residual_) g.add(residual_);
-    std::vector<Vector> rows(tensors_.size());
-    std::vector<Vector> first;  // P_i of matrices, and the vectors
-    first.reserve(tensors_.size());
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      const Tensor& a = tensors_[t];
-      const Vector own = g.slice(a.offset, a.size);
-      if (a.rank > 0) rows[t] = transformed(PanelsToRows{a.rows, a.columns}, {own});
-      first.push_back(a.rank == 0
-                          ? own
-                          : transformed(MatrixProduct{a.rows, a.columns, a.rank}, {rows[t], a.q}));
-    }
-    const Vector first_mean = co_await average(node_, members, tag_of(Channel::collective, 2 * k),
-                                               concatenate(first), settings_.collective);
-    std::vector<Vector> pieces(tensors_.size());  // P of matrices, the mean of vectors
-    std::vector<Vector> second;                   // Q_i
-    Reader reader(first_mean);
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      const Tensor& a = tensors_[t];
-      pieces[t] = reader.take(first[t].size());
-      if (a.rank == 0) continue;
-      pieces[t] = transformed(Orthonormalize{a.rows, a.rank}, {pieces[t]});
-      second.push_back(
-          transformed(MatrixProduct{a.columns, a.rows, a.rank, true}, {rows[t], pieces[t]}));
-    }
-    if (second.empty()) co_return first_mean;
-    const Vector own_q = concatenate(second);
-    std::vector<Vector> own = pieces;
-    if (settings_.is_residual_local) multiply(Reader(own_q), own);
-    const Vector second_mean = co_await average(
-        node_, members, tag_of(Channel::collective, 2 * k + 1), own_q, settings_.collective);
-    multiply(Reader(second_mean), pieces);
-    keep_q(Reader(second_mean));
-    const Vector result = concatenate(pieces);
-    keep_residual(g, settings_.is_residual_local ? concatenate(own) : result);
+    Pieces m = cut(g);
+    const Pieces own_p = multiplied(m, q_, Side::p);
+    Pieces p = co_await mean_of(members, tag_of(Channel::collective, 2 * k), own_p);
+    orthonormalize(p, Side::p);
+    leave_out_vectors(m);  // whose mean is there
+    const Pieces own_q = multiplied(m, p, Side::q);
+    q_ = co_await mean_of(members, tag_of(Channel::collective, 2 * k + 1), own_q);
+    const Vector result = products(p, q_, Side::p);
+    keep_residual(g, settings_.is_residual_local ? products(p, own_q, Side::p) : result);
+    revive(q_, Side::q);
     co_return result;
   }
 
-  /// The same by one side of the power iteration.
-  Task<Vector> mean_by_one_side(std::span<const NodeId> members, Vector g, Step k) {
+  /// By one side of it, in turn.
+  Task<Vector> by_one_side(std::span<const NodeId> members, Vector g, Step k) {
     if (residual_) g.add(residual_);
     const bool makes_p = (k - settings_.exact_steps) % 2 == 0;
-    std::vector<Vector> fixed(tensors_.size());  // the side of each matrix that stays
-    std::vector<Vector> own;                     // the other side, and the vectors
-    own.reserve(tensors_.size());
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      const Tensor& a = tensors_[t];
-      own.push_back(g.slice(a.offset, a.size));
-      if (a.rank == 0) continue;
-      fixed[t] = transformed(transforms::Orthonormalize{makes_p ? a.columns : a.rows, a.rank},
-                             {makes_p ? a.q : a.p});
-      own[t] = improved(a, own[t], fixed[t], makes_p);
-    }
-    const Vector mean = co_await average(node_, members, tag_of(Channel::collective, 2 * k),
-                                         concatenate(own), settings_.collective);
-    std::vector<Vector> all;
-    Reader reader(mean);
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      Tensor& a = tensors_[t];
-      all.push_back(reader.take(own[t].size()));
-      if (a.rank == 0) continue;
-      Vector& kept = makes_p ? a.p : a.q;
-      kept = all[t];
-      kept.add_scaled(revival, makes_p ? a.first_p : a.first_q);
-    }
-    const Vector result = products(all, fixed, makes_p);
-    keep_residual(g, settings_.is_residual_local ? products(own, fixed, makes_p) : result);
+    const Side side = makes_p ? Side::p : Side::q;
+    Pieces fixed = makes_p ? q_ : p_;
+    orthonormalize(fixed, makes_p ? Side::q : Side::p);
+    const Pieces own = multiplied(cut(g), fixed, side);
+    Pieces made = co_await mean_of(members, tag_of(Channel::collective, 2 * k), own);
+    const Vector result = products(made, fixed, side);
+    keep_residual(g, settings_.is_residual_local ? products(own, fixed, side) : result);
+    revive(made, side);
+    (makes_p ? p_ : q_) = std::move(made);
     co_return result;
   }
 
  private:
-  /// P from `matrix`, in the model's layout, and Q, or Q from it and P.
-  static Vector improved(const Tensor& a, const Vector& matrix, const Vector& fixed, bool makes_p) {
-    using namespace transforms;
-    const Vector rows = transformed(PanelsToRows{a.rows, a.columns}, {matrix});
-    return makes_p ? transformed(MatrixProduct{a.rows, a.columns, a.rank}, {rows, fixed})
-                   : transformed(MatrixProduct{a.columns, a.rows, a.rank, true}, {rows, fixed});
-  }
-  /// The gradient that `made` sides say with those that stayed, in the model's layout; `made` has vectors as they are.
-  Vector products(const std::vector<Vector>& made, const std::vector<Vector>& fixed,
-                  bool makes_p) const {
-    std::vector<Vector> pieces = made;
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      if (tensors_[t].rank == 0) continue;
-      pieces[t] = makes_p ? product(tensors_[t], made[t], fixed[t])
-                          : product(tensors_[t], fixed[t], made[t]);
+  /// The matrices of `v`, a model, row by row, and its vectors.
+  Pieces cut(const Vector& v) const {
+    Pieces pieces;
+    for (const Tensor& a : tensors_) {
+      const Vector piece = v.slice(a.offset, a.size);
+      pieces.push_back(
+          a.rank == 0 ? piece : transformed(transforms::PanelsToRows{a.rows, a.columns}, {piece}));
     }
-    return concatenate(pieces);
+    return pieces;
   }
-  /// P Q^T, in the model's layout.
-  static Vector product(const Tensor& a, const Vector& p, const Vector& q) {
-    using namespace transforms;
-    const Vector rows = transformed(MatrixProduct{a.rows, a.rank, a.columns, false, true}, {p, q});
-    return transformed(RowsToPanels{a.rows, a.columns}, {rows});
+  void leave_out_vectors(Pieces& pieces) const {
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      if (tensors_[t].rank == 0) pieces[t] = {};
+    }
   }
-  /// Turns the P among `pieces` into P Q^T, in the model's layout; `reader` has the Q.
-  void multiply(Reader reader, std::vector<Vector>& pieces) const {
+  /// The side P = M Q of all matrices M, from Q, or Q = M^T P, from P; vectors stay as they are.
+  Pieces multiplied(const Pieces& m, const Pieces& from, Side side) const {
+    using transforms::MatrixProduct;
+    Pieces made = m;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const Tensor& a = tensors_[t];
       if (a.rank == 0) continue;
-      const Vector q = reader.take(std::size_t{a.columns} * a.rank);
-      pieces[t] = product(a, pieces[t], q);
+      made[t] = side == Side::p
+                    ? transformed(MatrixProduct{a.rows, a.columns, a.rank}, {m[t], from[t]})
+                    : transformed(MatrixProduct{a.columns, a.rows, a.rank, true}, {m[t], from[t]});
+    }
+    return made;
+  }
+  /// Over all members, of all pieces that there are.
+  Task<Pieces> mean_of(std::span<const NodeId> members, Tag tag, Pieces own) {
+    Pieces sent;
+    std::ranges::copy_if(own, std::back_inserter(sent), [](const Vector& v) { return bool(v); });
+    const Vector mean =
+        co_await average(node_, members, tag, concatenate(sent), settings_.collective);
+    std::size_t at = 0;
+    for (Vector& piece : own) {
+      if (!piece) continue;
+      const std::size_t size = piece.size();
+      piece = mean.slice(at, size);
+      at += size;
+    }
+    co_return own;
+  }
+  void orthonormalize(Pieces& pieces, Side side) const {
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const Tensor& a = tensors_[t];
+      if (a.rank == 0) continue;
+      const std::uint32_t rows = side == Side::p ? a.rows : a.columns;
+      pieces[t] = transformed(transforms::Orthonormalize{rows, a.rank}, {pieces[t]});
     }
   }
-  /// For the next step.
-  void keep_q(Reader reader) {
-    for (Tensor& a : tensors_) {
+  /// The gradient, in the model's layout: P Q^T of matrices, of which one side was `made`, and the vectors among `made`.
+  Vector products(const Pieces& made, const Pieces& fixed, Side side) const {
+    Pieces pieces = made;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const Tensor& a = tensors_[t];
       if (a.rank == 0) continue;
-      a.q = reader.take(std::size_t{a.columns} * a.rank);
-      a.q.add_scaled(revival, a.first_q);
+      const Vector& p = side == Side::p ? made[t] : fixed[t];
+      const Vector& q = side == Side::p ? fixed[t] : made[t];
+      const Vector rows =
+          transformed(transforms::MatrixProduct{a.rows, a.rank, a.columns, false, true}, {p, q});
+      pieces[t] = transformed(transforms::RowsToPanels{a.rows, a.columns}, {rows});
+    }
+    return concatenate(pieces);
+  }
+  void revive(Pieces& pieces, Side side) const {
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const Tensor& a = tensors_[t];
+      if (a.rank > 0) pieces[t].add_scaled(revival, side == Side::p ? a.first_p : a.first_q);
     }
   }
   /// Vectors lose nothing.
   void keep_residual(const Vector& wanted, const Vector& result) {
-    std::vector<Vector> pieces;
+    Pieces pieces;
     pieces.reserve(tensors_.size());
     for (const Tensor& a : tensors_) {
       pieces.push_back(
@@ -236,6 +230,7 @@ class LowRankMean {
   Node& node_;
   const Settings& settings_;
   std::vector<Tensor> tensors_;  // in order of offset; they cover the model
+  Pieces p_, q_;                 // as the last step has left them; P where sides alternate
   Vector residual_;
 };
 
@@ -247,13 +242,13 @@ Task<> run(Node& node, const Settings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     Vector mean;
-    if (k < settings.exact_steps) {
+    if (k < settings.exact_steps || !low_rank.compresses()) {
       mean = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
                               settings.collective);
     } else if (settings.alternates) {
-      mean = co_await low_rank.mean_by_one_side(everybody, g.values, k);
+      mean = co_await low_rank.by_one_side(everybody, g.values, k);
     } else {
-      mean = co_await low_rank.mean_gradient(everybody, g.values, k);
+      mean = co_await low_rank.by_both_sides(everybody, g.values, k);
     }
     optimizer.update(x, mean, x, k);
     node.end_step(k, x);

@@ -111,7 +111,7 @@ Task<> run(Node& node, const Settings& settings) {
     take(got.message, mass, senders);
   }
   node.record("push_sum_weight", node.steps() - 1, mass.w);
-  node.set_final_model(mass.model());
+  node.set_final_model(mass.model(), mass.w);
 }
 
 }  // namespace

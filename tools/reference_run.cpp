@@ -26,6 +26,9 @@
 namespace starling {
 namespace {
 
+constexpr int most_told = 10'000'000;  // of nodes, and of samples in a step
+constexpr double most_steps = 1e12;    // of a run
+
 /// The file with the place for messages.
 struct Place {
   const std::string& path;
@@ -96,8 +99,8 @@ void read_comment(std::string_view line, const Place& place, ReferenceRows& rows
     return;
   }
   *value = place.number(trim(line.substr(equals + 1)), key);
-  if (!(*value >= 1) || *value > 1e7 || *value != std::floor(*value))
-    place.refuse(fmt::format("{} must be a whole number from 1 to 1e7", key));
+  if (!(*value >= 1) || *value > most_told || *value != std::floor(*value))
+    place.refuse(fmt::format("{} must be a whole number from 1 to {}", key, most_told));
 }
 
 void read_names(std::string_view line, const Place& place, ReferenceRows& rows) {
@@ -130,7 +133,7 @@ void read_row(std::string_view line, const Place& place, ReferenceRows& rows) {
       place.refuse(fmt::format("{} must be a share from 0 to 1, not in percent, got {}",
                                rows.columns[i], cells[i]));
   }
-  if (!(row[step] > last_step) || row[step] != std::floor(row[step]) || row[step] > 1e12)
+  if (!(row[step] > last_step) || row[step] != std::floor(row[step]) || row[step] > most_steps)
     place.refuse(
         fmt::format("step must be a whole number that grows, from 1 on, got {}", cells[step]));
   const std::size_t time = rows.column("time_seconds");

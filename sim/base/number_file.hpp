@@ -3,6 +3,7 @@
 // whose fields begins like a number.
 #pragma once
 
+#include <cmath>
 #include <fstream>
 #include <span>
 #include <string>
@@ -46,6 +47,9 @@ class NumberFile {
   int number_ = 0;  // of the line, from 1
   std::vector<double> values_;
 };
+
+/// Whether a number of a file may be one of seconds: neither negative nor infinite nor NaN.
+inline bool is_duration(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
 
 /// What read() returns, which reads the file that `key` of the section names; its Error is located at the key.
 template <class Read>

@@ -1,7 +1,6 @@
 #include "sim/engine/compute_samples.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/core.h>
 
@@ -21,8 +20,7 @@ DurationSamples::DurationSamples(const std::string& path) {
     if (points_.empty()) is_cumulative_ = has_fraction;
     if (has_fraction != is_cumulative_) file.refuse("as many numbers as on the lines before");
     const Point point{row[0], has_fraction ? row[1] : 0};
-    if (!(point.seconds >= 0 && std::isfinite(point.seconds)))
-      file.refuse("a number of seconds, not negative");
+    if (!is_duration(point.seconds)) file.refuse("a number of seconds, not negative");
     if (has_fraction) {
       const Point last = points_.empty() ? Point{0, 0} : points_.back();
       if (!(point.fraction >= last.fraction && point.fraction <= 1))

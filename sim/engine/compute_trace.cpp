@@ -30,8 +30,6 @@ bool names_list(const std::string& header) {
   });
 }
 
-bool is_duration(double seconds) { return seconds >= 0 && std::isfinite(seconds); }
-
 /// Whether `values` are 0, 1, 2, ..: numbers of nodes or steps rather than durations.
 bool are_counted(std::span<const double> values) {
   for (std::size_t i = 0; i < values.size(); ++i) {

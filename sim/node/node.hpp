@@ -216,10 +216,12 @@ class Node {
     has_loss_ = 0;
     world_.observer.end_step(id_, k, x, world_.transport.now(), weight);
   }
-  /// Says that the node's model changed after its last step (exchanges that were still under way).
-  void set_final_model(const Vector& x, Where where = Where::current()) {
+  /// Says that the node's model, and with it perhaps its weight, changed after its last step (exchanges that were still under
+  /// way).
+  void set_final_model(const Vector& x, double weight = 1, Where where = Where::current()) {
     check_model(x, where);
-    world_.observer.set_final_model(id_, x, world_.transport.now());
+    ensure(weight > 0 || !x.has_numbers(), "a model without a positive weight in the mean", where);
+    world_.observer.set_final_model(id_, x, world_.transport.now(), weight);
   }
 
  private:

@@ -57,13 +57,14 @@ void Observer::set_model(NodeId node, Vector x) {
   models()[static_cast<std::size_t>(node)] = std::move(x);
 }
 
-void Observer::set_final_model(NodeId node, Vector x, Time now) {
+void Observer::set_final_model(NodeId node, Vector x, Time now, double weight) {
   for (; next_instant_ < now; take_instant()) {
     lose_stopped(next_instant_);
     if (behind_ == 0) break;
   }
   if (behind_ == 0 && !newest_.empty() && last_step_ < now) pass_to_end(last_step_);
   set_model(node, std::move(x));
+  if (!newest_.empty()) newest_[static_cast<std::size_t>(node)].weight = weight;
 }
 
 std::span<Vector> Observer::models() {

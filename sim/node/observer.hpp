@@ -126,7 +126,7 @@ class Observer {
   void set_model(NodeId node, Vector x);
   /// The same of one that has ended its steps, at `now`: the evaluation at the end of the run, which is that of the last step, may
   /// come before.
-  void set_final_model(NodeId node, Vector x, Time now);
+  void set_final_model(NodeId node, Vector x, Time now, double weight = 1);
   /// (nodes) Those of all; they stay where they are.
   std::span<Vector> models();
   /// Steps finished, over all nodes.

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 #include "network_models/registry.hpp"
 #include "sim/engine/calendar.hpp"
@@ -21,6 +24,18 @@ struct Start {
   std::int64_t bytes;
   std::uint64_t stream = 0;
 };
+
+using Times = std::vector<std::int64_t>;
+
+/// Of whole nanoseconds in picoseconds.
+inline Times in_ns(const Times& picoseconds) {
+  Times result;
+  for (const std::int64_t time : picoseconds) {
+    REQUIRE(time % 1'000 == 0);
+    result.push_back(time / 1'000);
+  }
+  return result;
+}
 
 inline Section section(std::vector<std::pair<std::string, std::string>> keys) {
   std::vector<Setting> settings;

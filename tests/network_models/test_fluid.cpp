@@ -212,7 +212,8 @@ TEST_CASE("fluid: 16,384 messages on a fat tree of 4096 hosts take as long as in
 namespace {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
-using Times = std::vector<std::int64_t>;
+using network_test::in_ns;
+using network_test::Times;
 
 // Each of two links of a route costs 1 us, so a message sets off 2 us after its start; 1 GB/s is 1
 // ns per byte.
@@ -222,15 +223,6 @@ const Keys simple = {
 Keys with(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
-}
-
-Times in_ns(const Times& picoseconds) {
-  Times result;
-  for (const std::int64_t time : picoseconds) {
-    REQUIRE(time % 1'000 == 0);
-    result.push_back(time / 1'000);
-  }
-  return result;
 }
 
 }  // namespace

@@ -16,7 +16,8 @@
 namespace starling::test_loggp {
 namespace {
 
-using Times = std::vector<std::int64_t>;
+using network_test::in_ns;
+using network_test::Times;
 
 // In ps, and ps per byte; `slow` times o, g, G and O at every third node.
 struct Costs {
@@ -30,15 +31,6 @@ const std::vector<std::pair<std::string, std::string>> simple = {{"kind", "loggp
                                                                  {"overhead", "100 ns"},
                                                                  {"gap", "50 ns"},
                                                                  {"bandwidth", "1 GB/s"}};
-
-Times in_ns(const Times& picoseconds) {
-  Times result;
-  for (const std::int64_t time : picoseconds) {
-    REQUIRE(time % 1'000 == 0);
-    result.push_back(time / 1'000);
-  }
-  return result;
-}
 
 Times twin(const Costs& c, NodeId nodes, const std::vector<network_test::Start>& starts) {
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();

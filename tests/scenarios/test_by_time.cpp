@@ -70,6 +70,19 @@ Task<> sleep_between(Node& node) {
   node.end_step(0, x);
 }
 
+/// Node 0 ends its steps at 1 ms, and has another model at 2 ms; node 1 ends its last at 10 ms.
+Task<> change_at_last(Node& node) {
+  Vector x = node.initial_model();
+  co_await node.sleep(parse_duration("1 ms"));
+  node.end_step(0, x);
+  if (node.id() == 1) co_await node.sleep(parse_duration("9 ms"));
+  node.end_step(1, x);
+  if (node.id() == 1) co_return;
+  co_await node.sleep(parse_duration("1 ms"));
+  x.scale(3);
+  node.set_final_model(x, 3);
+}
+
 }  // namespace
 
 TEST_CASE("evaluations by time have the newest models, however many steps each node has ended") {
@@ -214,6 +227,18 @@ TEST_CASE("a run that ends within a backward pass counts what there was of it") 
   const Recorder whole = test::run(text);
   CHECK(whole.nodes[0].compute == parse_duration("50 ms"));
   CHECK(accounted(whole, 0) == whole.nodes[0].finished.time_since_epoch());
+}
+
+TEST_CASE("a model that changes after its last step counts with the weight that it has then") {
+  // From 2 ms on the models are 3 of weight 3, and 1 of weight 1: a mean of 2.5, whose loss is 2.5^2 / 2.
+  const std::string text =
+      "[run]\nnodes = 2\nsteps = 2\nevaluate_interval = 5 ms\n[topology]\nkind = ring\n[network]\n"
+      "kind = constant\nlatency = 0 s\n[compute]\ngradient = 1 ms\n[workload]\nkind = quadratic\n"
+      "dimension = 1\ncenters = list\ncenter_values = 0, 0\ncurvature_min = 1\ncurvature_max = 1\n"
+      "start = 1\n[algorithm]\nkind = allreduce\nlearning_rate = 0.1\n";
+  const Table by_time = test::run_program(text, change_at_last).evaluation_by_time;
+  CHECK(by_time.value("time", 0) == 5e-3);
+  CHECK(by_time.value("test_loss", 0) == doctest::Approx(3.125));
 }
 
 TEST_CASE("a node that sleeps waits") {

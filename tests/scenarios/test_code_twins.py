@@ -372,6 +372,28 @@ def blocks_of_steps(p, o, kind, period, keys, policy):
     return (x if snapshot is None else x + means(snapshot) - snapshot), sent
 
 
+def slow_momentum(p, o, w, base, period, alpha, policy):
+    """SlowMo over D-PSGD, or over SGP with one exponential peer."""
+    n, x, weight, momentum, sent = p.nodes, p.start, np.ones((p.nodes, 1)), 0, 0
+    begin, distances = x, [2**i for i in range((n - 1).bit_length())]
+    for k in range(p.steps):
+        if base == "gossip":
+            x = w @ x - o.step(p.gradient(x), x, k)
+            sent = sent + 4 * p.dimension * ((w > 0).sum(axis=0) - 1)
+        else:
+            x = x - o.step(p.gradient(x / weight), x / weight, k)
+            if n > 1:
+                x, weight = ((v + np.roll(v, distances[k % len(distances)], axis=0)) / 2 for v in (x, weight))
+            sent = sent + 4 * p.dimension * (n > 1)
+        if (k + 1) % period == 0:
+            momentum = 0.5 * momentum + (begin - means(x)) / o.rate(k)
+            begin = x = begin - alpha * o.rate(k) * momentum
+            weight = np.ones((n, 1))
+            o.apply(policy)
+            sent = sent + allreduce_bytes(n, p.dimension * (2 if policy == "average" else 1))
+    return x / weight, sent
+
+
 def ring(n):
     w = np.zeros((n, n))
     for i in range(n):
@@ -473,6 +495,10 @@ class CodeTwins(WorldCase):
                 for period in (4,) if keys.get("local_period") else (1, 4):
                     self.expect(lambda p, o, _, a=(kind, period, keys, policy): blocks_of_steps(p, o, *a), kind, seed + 1, {
                         "period": period, "momentum_policy": policy, "collective": "recursive_doubling", **keys})
+        for (seed, policy), base, period in itertools.product(enumerate(("keep", "average", "reset")), ("gossip", "sgp"), (1, 4)):
+            keys = {"period": period, "slow_learning_rate": (1, 0.7)[seed % 2], "momentum_policy": policy}
+            self.expect(lambda p, o, w, a=(base, *keys.values()): slow_momentum(p, o, w, *a), "slowmo", seed + 1, {
+                "base": base, "collective": "recursive_doubling", **keys}, "ring", ring)
         for seed, streamed in enumerate(((4, 4, 1, 0.5), (4, 2, 0, 0), (5, 3, 2, 0.3), (1, 1, 0, 0), (6, 5, 5, 0.9))):
             keys = dict(zip(("period", "fragments", "delay", "local_share"), streamed))
             self.expect(lambda p, o, _, s=streamed: fragments(p, o, *s, 0.6, 0.8), "streaming_diloco", seed + 1, {

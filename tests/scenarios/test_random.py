@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Scenarios of keys drawn at random, from the program's own list of them: whatever is combined, a run ends in results, or in
 one sentence; and the results are the same, to the bit, of the scenario that the results file holds, on another number of threads
-and in another window, and of a run that is killed and resumed.
+and in another window, and of a run that is killed and resumed. With mpirun instead: of a run that several processes share.
 
-usage: test_random.py STARLING
+usage: test_random.py STARLING [--mpirun MPIRUN]
 
 STARLING_RANDOM_SCENARIOS=1000 makes it the long version, STARLING_RANDOM_SEED=7 another one.
 """
@@ -18,9 +18,9 @@ import tempfile
 import time
 import unittest
 
-from runs import content
+from runs import content, mpi_environment
 
-COUNT = int(os.environ.get("STARLING_RANDOM_SCENARIOS", "40"))
+COUNT = int(os.environ.get("STARLING_RANDOM_SCENARIOS", "15" if "--mpirun" in sys.argv else "40"))
 SEED = int(os.environ.get("STARLING_RANDOM_SEED", "1"))
 LIMIT = 120       # seconds of a run on a busy machine; most take a tenth of one
 MOST_CHANGES = 20  # until a scenario is one that runs
@@ -184,6 +184,11 @@ class RandomScenariosTest(unittest.TestCase):
         return subprocess.run([STARLING, *words, "-q"], cwd=folder, text=True, timeout=LIMIT, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
 
+    def run_shared(self, folder, processes):
+        return subprocess.run([MPIRUN, "--oversubscribe", "-n", str(processes), STARLING, "run", "one.h5", "-q", "-o", "shared.h5"],
+                              cwd=folder, text=True, timeout=LIMIT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              env=mpi_environment(OMP_NUM_THREADS="1"))
+
     def run_killed(self, folder):
         """As s.ini says, but killed at its first checkpoint, if it lives to write one, and resumed."""
         checkpoint = pathlib.Path(folder, "killed.h5.checkpoint")
@@ -214,6 +219,24 @@ class RandomScenariosTest(unittest.TestCase):
         self.assertEqual(sorted(one), sorted(two))
         self.assertEqual([], [name for name in one if one[name] != two[name]])
 
+    def check_repeated(self, folder, scenario):
+        other = self.run_program(folder, 3, "run", "one.h5", "run.window=20 KiB", "-o", "other.h5")
+        self.assertEqual(other.returncode, 0, other.stderr)
+        self.check_equal(folder, "one.h5", "other.h5")
+        if scenario.sections["run"].get("on_divergence") != "mark":  # which refuses checkpoints
+            self.run_killed(folder)
+            self.check_equal(folder, "one.h5", "killed.h5")
+
+    def check_shared(self, folder, scenario):
+        processes = min(int(scenario.sections["run"]["nodes"]), 4)
+        is_refused = (scenario.sections["workload"]["kind"] == "timing" or "per_episode" in scenario.sections["compute"]
+                      or scenario.sections["run"].get("on_divergence") == "mark")
+        if processes == 1 or is_refused:
+            return
+        shared = self.run_shared(folder, processes)
+        self.assertEqual(shared.returncode, 0, shared.stderr)
+        self.check_equal(folder, "one.h5", "shared.h5")
+
     def test_any_combination_ends_in_results_or_a_sentence(self):
         catalog = Catalog(subprocess.run([STARLING, "list", "--markdown"], check=True, capture_output=True, text=True).stdout)
         completed = 0
@@ -228,16 +251,17 @@ class RandomScenariosTest(unittest.TestCase):
                         self.assertEqual(done.returncode, 1, done.stderr)
                         self.assertRegex(done.stderr.strip().splitlines()[-1], FAILURES)
                         continue
-                    other = self.run_program(folder, 3, "run", "one.h5", "run.window=20 KiB", "-o", "other.h5")
-                    self.assertEqual(other.returncode, 0, other.stderr)
-                    self.check_equal(folder, "one.h5", "other.h5")
-                    if scenario.sections["run"].get("on_divergence") != "mark":  # which refuses checkpoints
-                        self.run_killed(folder)
-                        self.check_equal(folder, "one.h5", "killed.h5")
+                    if MPIRUN:
+                        self.check_shared(folder, scenario)
+                    else:
+                        self.check_repeated(folder, scenario)
                     completed += 1
         self.assertGreater(completed, COUNT / 2, "most scenarios must run")
 
 
 if __name__ == "__main__":
-    STARLING = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    STARLING, MPIRUN = str(pathlib.Path(sys.argv.pop(1)).resolve()), None
+    if sys.argv[1:2] == ["--mpirun"]:
+        MPIRUN = sys.argv[2]
+        del sys.argv[1:3]
     unittest.main()

@@ -425,6 +425,56 @@ def async_parameter_server(t, settings, servers, push_period, fetch_period, divi
     return models[:, 0]
 
 
+def gradient_coding(t, stragglers, is_cyclic, clusters=0):
+    """Every node computes one part more than there may be stragglers (of its cluster), and looks for the next model before each.
+    With clusters the server sends the first model, too."""
+    parts, size, center = stragglers + 1, t.nodes // max(1, clusters), np.mean(t.centers)
+
+    def suffice(arrived):
+        if is_cyclic:
+            return all(sum(i // size == c for i in arrived) >= size - stragglers for c in range(t.nodes // size))
+        return len({i // parts for i in arrived}) == t.nodes // parts
+
+    def send(k):
+        for i in range(t.nodes):
+            t.world.send(0, i, ("model", k), t.x[0])
+
+    def serve():
+        if clusters:
+            send(-1)
+        for k in range(t.steps):
+            arrived = set()
+            while not suffice(arrived):
+                m = yield (tagged("answer"),)
+                if m.number == k:
+                    arrived.add(m.source)
+            t.x[0] -= t.optimizer.step(CURVATURE * (t.x[0] - center), t.x[0], 0)
+            send(k)
+
+    models = np.zeros(t.nodes)
+
+    def node(i):
+        if i == 0:
+            t.world.start(0, serve())
+        if clusters:
+            yield come(0, ("model", -1))
+        begun = 0
+        for k in range(t.steps):
+            for _ in range(parts):
+                if m := t.world.take(i, tagged(("model", k))):
+                    break
+                yield "compute", begun
+                begun += 1
+            else:
+                t.world.send(i, 0, "answer", None, k)
+                m = yield come(0, ("model", k))
+            models[i] = m.value
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+    return models
+
+
 PLAIN, MOMENTUM = {"learning_rate": 0.05}, {"learning_rate": 0.03, "momentum": 0.7, "weight_decay": 0.03}
 
 
@@ -440,7 +490,9 @@ class RandomTwins(WorldCase):
                  "complete": [[j for j in range(nodes) if j != i] for i in range(nodes)],
                  "star": [list(range(1, nodes))] + [[0]] * (nodes - 1)}[topology]
         centers = [rng.randrange(-3000, 3000) / 1000 for _ in range(nodes)]
-        durations = self.durations(rng, nodes, steps * (nodes if kind == "token_walk" else 1), slow=rng.sample(range(nodes), 1))
+        coded = keys.get("stragglers", 0) + 1
+        gradients = {"token_walk": nodes, "gradient_coding": coded, "gc_dc": coded}.get(kind, 1)  # of a step at most
+        durations = self.durations(rng, nodes, steps * gradients, slow=rng.sample(range(nodes), 1))
         away = {i: (rng.randrange(80 * MS), rng.randrange(MS, 60 * MS)) for i in rng.sample(range(nodes), rng.randrange(nodes))}
         late = [i for i in away if i % 3 == 2]
         outages = [(i, 0 if i in late else begin, begin + long) for i, (begin, long) in away.items()]
@@ -459,7 +511,8 @@ class RandomTwins(WorldCase):
                         "workload": {"kind": "quadratic", "dimension": 7, "centers": "list", "start": START,
                                      "center_values": ", ".join(map(str, centers)), "curvature_min": CURVATURE,
                                      "curvature_max": CURVATURE},
-                        "algorithm": {"kind": kind, **keys, **settings}}
+                        "algorithm": {"kind": kind, **{key: "no" if value is False else value for key, value in keys.items()},
+                                      **settings}}
             program, time, _ = self.results(sections, durations)
             self.expect_ends(world, time)
             np.testing.assert_allclose(program, models, rtol=3e-6, atol=3e-6)
@@ -499,6 +552,17 @@ class RandomTwins(WorldCase):
         for size, tau, groups, seed in itertools.product((2, 4), (3, 100), ("dynamic", "fixed"), (1, 2)):
             self.expect(wagma, (size, tau, groups), "wagma", {"group_size": size, "tau": tau, "groups": groups,
                                                               "collective": "recursive_doubling"}, seed, sizes=(4, 8))
+
+    def test_gradient_coding(self):
+        for (code, stragglers, sizes), seed in itertools.product((("cyclic", 0, (3, 5, 8)), ("cyclic", 1, (3, 5, 8)),
+                                                                  ("cyclic", 2, (3, 5, 8)), ("repetition", 1, (2, 4, 8)),
+                                                                  ("repetition", 2, (3, 6, 9))), range(1, 5)):
+            self.expect(gradient_coding, (stragglers, code == "cyclic"), "gradient_coding", {"code": code, "stragglers": stragglers},
+                        seed, sizes=sizes)
+        for (code, clusters, stragglers), seed in itertools.product((("cyclic", 1, 2), ("cyclic", 2, 1), ("cyclic", 2, 2),
+                                                                     ("repetition", 2, 1), ("cyclic", 4, 0)), range(1, 3)):
+            self.expect(gradient_coding, (stragglers, code == "cyclic", clusters), "gc_dc", {
+                "code": code, "clusters": clusters, "stragglers": stragglers, "reassign": False}, seed, sizes=(8, 12))
 
     def test_async_parameter_server(self):
         for servers, (push, fetch), divides, bound in itertools.product((1, 3), ((1, 1), (2, 3)), (False, True), (None, 0, 2)):

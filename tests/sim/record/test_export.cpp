@@ -14,9 +14,12 @@
 
 #include "sim/base/error.hpp"
 #include "sim/record/export.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_export {
+using test::message_of;
+
 namespace {
 
 Time at(std::int64_t picoseconds) { return Time(Duration(picoseconds)); }
@@ -39,15 +42,6 @@ std::string csv(const Recorder& recorder, std::string_view table) {
 
 std::string trace(const Recorder& recorder) {
   return written([&](std::FILE* file) { write_chrome_trace(recorder, file, "x.json"); });
-}
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 }  // namespace

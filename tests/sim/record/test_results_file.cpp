@@ -27,12 +27,14 @@
 #include "sim/record/results_file.hpp"
 #include "tests/sim/record/full_recorder.hpp"
 #include "tests/support/hdf5_leaks.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_results_file {
 using test::at;
 using test::full_recorder;
+using test::message_of;
 namespace fs = std::filesystem;
 
 namespace {
@@ -45,15 +47,6 @@ std::string bytes_of(const std::string& path) {
 void write_bytes(const std::string& path, std::string_view bytes) {
   std::ofstream(path, std::ios::binary)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-std::string message_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 /// Copies of a results file, the n-th changed by the n-th of these statements in Python, to which it is `f`. None, and a

@@ -1,0 +1,305 @@
+#!/usr/bin/python3
+"""Averages in pairs beside twins (see test_random_twins.py): SwarmSGD in its three forms, AD-PSGD, and gossip by clocks, with codes of
+every kind; lattice codes are read beside what their reader has. Models, the ends of steps and the bytes of every node are the same.
+
+usage: test_pair_twins.py STARLING
+"""
+import itertools
+import pathlib
+
+import h5py
+import numpy as np
+
+from test_code_twins import Problem, levels, none, random_k, sign, top_k, words
+from test_random_twins import length, matching, tagged
+from twin_support import Optimizer
+from twin_world import MS, Constant, Stream, World, WorldCase, come, drawn, main
+
+
+EMPTY = 16  # bytes of a message without numbers
+
+
+class Plain:
+    """Codes that say the same to everybody."""
+    is_lattice = False
+
+    def __init__(self, codec, keys):
+        self.codec, self.keys, self.name = codec, keys, codec.__name__
+        self.is_exact = codec is none
+
+    def encode(self, v, stream):
+        return self.codec(v.copy(), stream, self.keys)
+
+    def read(self, code, _reference):
+        return code
+
+
+class Lattice:
+    """Colors: the point of that color that is the nearest to the reader's own vector is read."""
+    is_lattice, is_exact, name = True, False, "lattice"
+
+    def __init__(self, keys):
+        self.keys, self.cell, self.bits = keys, keys["cell"], keys["bits"]
+
+    def encode(self, v, stream):
+        offset = (words(stream, len(v)) - 0.5) * self.cell if self.keys["shifted"] else 0
+        return (np.rint((v - offset) / self.cell) % 2**self.bits, offset), (len(v) * self.bits + 7) // 8
+
+    def read(self, code, reference):
+        color, offset = code
+        periods = np.rint(((reference - offset) / self.cell - color) / 2**self.bits)
+        return self.cell * (color + 2**self.bits * periods) + offset
+
+
+class Nodes:
+    """What twins share."""
+
+    def __init__(self, world, problem, settings, peers, codec):
+        self.world, self.problem, self.peers, self.codec = world, problem, peers, codec
+        self.nodes, self.steps = world.nodes, problem.steps
+        self.x, self.optimizer = problem.start.copy(), Optimizer(problem.start.shape, **settings)
+        self.sent = np.zeros(world.nodes, int)
+
+    def step(self, i, at):
+        return self.optimizer.step(self.problem.curvature[i] * (at - self.problem.center[i]), at, i)
+
+    def stream(self, purpose, node, step):
+        return Stream(self.world.seed, purpose, node, step)
+
+    def partner(self, purpose, i, step):
+        return self.peers[i][self.stream(purpose, i, step).below(len(self.peers[i]))]
+
+    def send(self, i, j, tag, value, number, size):
+        self.sent[i] += size
+        self.world.send(i, j, tag, value, number)
+
+
+class Pairs:
+    """Either side says Q of its vector, and moves by half the difference of what both said, or to the mean of it. Requests tell how
+    many of the other's were seen: two that cross are one exchange. With `base` a second code says an older vector, which lattice
+    codes are read beside. With `published` only who asks moves, by what the other has published."""
+
+    def __init__(self, t, takes_mean=False, base=None, published=None):
+        self.t, self.takes_mean = t, takes_mean and t.codec.is_lattice
+        self.base, self.published = base if t.codec.is_lattice else None, published
+        self.open = [{} for _ in range(t.nodes)]  # {partner: own vector, and what was said of it}
+        self.asked, self.seen = np.zeros((2, t.nodes, t.nodes), int)
+        for i in range(t.nodes):
+            t.world.start(i, self.serve(i))
+
+    def say(self, i, j, tag, initiator, number):
+        t, codec = self.t, self.t.codec
+        v = (t.x if self.published is None else self.published)[i].copy()
+
+        def coded(vector):
+            other = j if initiator == i else i
+            return codec.encode(vector, t.stream("code", initiator, int(number) * t.nodes + other))
+        code, size = coded(v)
+        base, base_size = (None, 0) if self.base is None else coded(self.base[i])
+        t.send(i, j, tag, (code, base), self.seen[i, j], size + base_size)
+        return v, codec.read(code, v)
+
+    def read(self, i, value):
+        code, base = value
+        reference = self.t.x[i] if base is None else self.t.codec.read(base, self.base[i])
+        return self.t.codec.read(code, reference)
+
+    def serve(self, i):
+        x = self.t.x
+        while True:
+            m = yield (tagged("ask", "answer"),)
+            j, is_ask = m.source, m.tag == "ask"
+            self.seen[i, j] += is_ask
+            if is_ask and self.published is not None:
+                self.say(i, j, "answer", j, self.seen[i, j])
+                continue
+            theirs = self.read(i, m.value)
+            ends_own = not is_ask or (j in self.open[i] and m.number < self.asked[i, j])
+            v, ours = self.open[i].pop(j) if ends_own else self.say(i, j, "answer", j, self.seen[i, j])
+            x[i] += (theirs + ours) / 2 - v if self.takes_mean else (theirs - ours) / 2
+
+    def exchange(self, i, j):
+        self.asked[i, j] += 1
+        if self.published is None:
+            self.open[i][j] = self.say(i, j, "ask", i, self.asked[i, j])
+        else:
+            self.open[i][j] = self.t.x[i].copy(), self.t.x[i].copy()
+            self.t.send(i, j, "ask", None, self.seen[i, j], EMPTY)
+        yield "until", lambda: j not in self.open[i]
+
+
+def swarm(t, local_steps, is_geometric):
+    base, live = t.x.copy(), t.x.copy()
+    pairs = Pairs(t, True, base)
+
+    def node(i):
+        phase, end = 0, length(t, i, 0, local_steps, is_geometric)
+        for k in range(1, t.steps + 1):
+            yield "compute", k - 1
+            live[i] -= t.step(i, live[i])
+            if k in (end, t.steps):
+                if k == end:
+                    yield from pairs.exchange(i, t.partner("partner", i, phase))
+                t.x[i] += live[i] - base[i]
+                base[i] = live[i] = t.x[i]
+                phase += 1
+                end += length(t, i, phase, local_steps, is_geometric)
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+
+
+def one_sided_swarm(t, local_steps, is_geometric):
+    published = t.x.copy()
+    pairs = Pairs(t, published=published)
+
+    def node(i):
+        phase, end = 0, length(t, i, 0, local_steps, is_geometric)
+        for k in range(1, t.steps + 1):
+            yield "compute", k - 1
+            t.x[i] -= t.step(i, t.x[i])
+            published[i] = t.x[i]
+            if k == end:
+                yield from pairs.exchange(i, t.partner("partner", i, phase))
+                phase += 1
+                end += length(t, i, phase, local_steps, is_geometric)
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+
+
+def blocking_swarm(t, local_steps, is_geometric):
+    rounds = t.steps // local_steps
+
+    def average(i, j, r):
+        code, size = t.codec.encode(t.x[i], t.stream("code", min(i, j), r))
+        t.send(i, j, r, code, 0, size)
+        m = yield come(j, r)
+        ours, theirs = (t.codec.read(said, t.x[i]) for said in (code, m.value))
+        t.x[i] += (theirs + ours) / 2 - t.x[i] if t.codec.is_lattice else (theirs - ours) / 2
+
+    def node(i):
+        r, end = 0, length(t, i, 0, local_steps, is_geometric)
+        for k in itertools.count(1):
+            if k <= t.steps:
+                yield "compute", k - 1
+                t.x[i] -= t.step(i, t.x[i])
+            if k >= end and r < rounds:
+                j = matching(t, r)[i]
+                if j != i:
+                    yield from average(i, j, r)
+                r += 1
+                end += length(t, i, r, local_steps, is_geometric)
+            if k <= t.steps:
+                t.world.ends[i].append(t.world.now)
+            if k >= t.steps and r == rounds:
+                return
+
+    t.world.run(node)
+
+
+def adpsgd(t):
+    pairs, begun, owed = Pairs(t), np.zeros(t.nodes, int), np.zeros(t.nodes, int)
+
+    def gossip(i):
+        for e in itertools.count():
+            if owed[i] == 0 and begun[i] == t.steps:
+                return
+            yield "until", lambda: owed[i] > 0
+            owed[i] -= 1
+            yield from pairs.exchange(i, t.partner("partner", i, e))
+
+    def node(i):
+        t.world.start(i, gossip(i))
+        for k in range(t.steps):
+            begun[i] += 1
+            owed[i] = 1 + (owed[i] if k < t.steps - 1 else 0)
+            at = t.x[i].copy()
+            yield "compute", k
+            t.x[i] -= t.step(i, at)
+            t.world.ends[i].append(t.world.now)
+
+    t.world.run(node)
+
+
+def pairwise_gossip(t, interval):
+    pairs = Pairs(t)
+
+    def gossip(i):
+        tick = t.world.now
+        for e in itertools.count():
+            stream = t.stream("gossip", i, e)
+            tick += round(interval * stream.exponential())
+            if (yield tagged("stop"), max(tick, t.world.now)):
+                return
+            yield from pairs.exchange(i, t.peers[i][stream.below(len(t.peers[i]))])
+
+    def node(i):
+        t.world.start(i, gossip(i))
+        for k in range(t.steps):
+            at = t.x[i].copy()
+            yield "compute", k
+            t.x[i] -= t.step(i, at)
+            t.world.ends[i].append(t.world.now)
+        t.world.send(i, i, "stop")
+
+    t.world.run(node)
+
+
+def ends(topology, nodes):
+    """Bytes of telling that a node starts no more exchanges: to all its peers, or, if these are all, up and down a binary tree."""
+    if topology == "ring":
+        return EMPTY * np.array([len({(i - 1) % nodes, (i + 1) % nodes}) for i in range(nodes)])
+    return EMPTY * np.array([(i > 0) + sum(child < nodes for child in (2 * i + 1, 2 * i + 2)) for i in range(nodes)])
+
+
+CODECS = [Plain(none, {}), Plain(levels, {"levels": 255, "bucket": 0, "contractive": False}), Plain(top_k, {"keep": 0.4}),
+          Plain(random_k, {"keep": 0.5}), Plain(sign, {}), Lattice({"cell": 0.01, "bits": 12, "shifted": True}),
+          Lattice({"cell": 0.037, "bits": 10, "shifted": False}), Lattice({"cell": 0.3, "bits": 2, "shifted": True})]
+
+
+class PairTwins(WorldCase):
+    def expect(self, twin, arguments, kind, keys, codec, seed):
+        rng = drawn(f"{kind} {keys} {codec.name} {seed}")
+        problem = Problem(rng.choice((2, 3, 5, 8)), rng.choice((7, 16)), seed, rng.choice((7, 12)))
+        nodes, latency = problem.nodes, rng.choice((0, 10**6, rng.randrange(MS, 30 * MS)))
+        settings = {"learning_rate": 0.05, "momentum": rng.choice((0.0, 0.6)), "weight_decay": rng.choice((0, 0.05))}
+        topology = rng.choice(("ring", "complete"))
+        peers = [[j for j in range(nodes) if j != i and (topology == "complete" or (i - j) % nodes in (1, nodes - 1))]
+                 for i in range(nodes)]
+        durations = self.durations(rng, nodes, problem.steps, slow=rng.sample(range(nodes), 1))
+        world = World(durations, Constant(latency), seed)
+        t = Nodes(world, problem, settings, peers, codec)
+        twin(t, *arguments)
+        lines = {"kind": kind, "compression": codec.name, **keys, **settings, **codec.keys}
+        lines = {key: "no" if value is False else value for key, value in lines.items()}
+        with self.subTest(nodes=nodes, topology=topology, latency=latency, seed=seed, **lines):
+            _, time, traffic = self.results({
+                "run": {"seed": seed, "save_models": True}, "topology": {"kind": topology}, "algorithm": lines,
+                "network": {"latency": f"{latency} ps"},
+                "workload": {"kind": "quadratic", "dimension": problem.dimension, "start": 0.3}}, durations)
+            self.expect_ends(world, time)
+            np.testing.assert_array_equal(traffic, t.sent + ("blocking" not in keys.values()) * ends(topology, nodes))
+            with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
+                np.testing.assert_allclose(results["models"][()], t.x, rtol=2e-5, atol=2e-5)
+
+    def test_swarm(self):
+        twins = {"non_blocking": swarm, "blocking": blocking_swarm, "one_sided": one_sided_swarm}
+        for (averaging, twin), steps, seed in itertools.product(twins.items(), (1, 3), range(len(CODECS))):
+            if twin is swarm and CODECS[seed].keys.get("shifted") is False:
+                continue  # what is offered is halfway between two points, most often
+            phase = ("fixed", "geometric")[seed % 2]
+            self.expect(twin, (steps, phase == "geometric"), "swarm",
+                        {"averaging": averaging, "local_steps": steps, "phase": phase}, CODECS[seed], seed + 1)
+
+    def test_adpsgd(self):
+        for seed, codec in enumerate(CODECS):
+            self.expect(adpsgd, (), "adpsgd", {}, codec, seed + 1)
+
+    def test_pairwise_gossip(self):
+        for (seed, codec), interval in itertools.product(enumerate(CODECS), (4, 30)):
+            self.expect(pairwise_gossip, (interval * MS,), "pairwise_gossip", {"interval": f"{interval} ms"}, codec, seed + 1)
+
+
+if __name__ == "__main__":
+    main()
