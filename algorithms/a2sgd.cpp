@@ -19,12 +19,12 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct A2sgdSettings {
   CollectiveKind collective;
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const A2sgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
@@ -42,7 +42,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program a2sgd(const Section& section, const Context& context) {
-  Settings settings;
+  A2sgdSettings settings;
   settings.collective = read_collective(section, "recursive_doubling");
   settings.optimizer = read_optimizer(section, context);
   section.finish();

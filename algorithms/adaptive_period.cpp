@@ -27,7 +27,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct AdaptivePeriodSettings {
   Step period;
   Step switch_step;
   Step sampling_steps;
@@ -41,7 +41,7 @@ struct Settings {
 /// The period and what it is steered by.
 class AdaptivePeriod {
  public:
-  explicit AdaptivePeriod(const Settings& settings)
+  explicit AdaptivePeriod(const AdaptivePeriodSettings& settings)
       : settings_(settings), period_(settings.period) {}
 
   /// Local steps between the averagings before and after step k.
@@ -62,13 +62,13 @@ class AdaptivePeriod {
   }
 
  private:
-  const Settings& settings_;
+  const AdaptivePeriodSettings& settings_;
   Step period_;
   double samples_ = 0;
   double drift_per_rate_ = 0;  // C
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const AdaptivePeriodSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   AdaptivePeriod period(settings);
   BlockMean mean(node, settings.mean);
@@ -100,7 +100,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program adaptive_period(const Section& section, const Context& context) {
-  Settings settings;
+  AdaptivePeriodSettings settings;
   settings.period = read_period(section, context, 4);
   settings.switch_step = read_at_least(
       section, "switch_step", 0, 0,

@@ -24,14 +24,14 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct AllreduceSettings {
   CollectiveKind collective;
   std::int64_t gathered;  // bytes; 0: all is summed
   Compression compression;
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const AllreduceSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
@@ -48,7 +48,7 @@ Task<> run(Node& node, const Settings& settings) {
   }
 }
 
-Task<> run_compressed(Node& node, const Settings& settings) {
+Task<> run_compressed(Node& node, const AllreduceSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Compressor compressor(settings.compression);
   const std::span<const NodeId> everybody = node.everybody();
@@ -86,7 +86,7 @@ void warn_of_halves(const Section& section, NodeId nodes) {
 }  // namespace
 
 Program allreduce(const Section& section, const Context& context) {
-  Settings settings{};
+  AllreduceSettings settings{};
   settings.compression = read_mean_compression(section, true, &context.workload.tensors);
   const bool is_compressed = !settings.compression.is_exact();
   if (is_compressed) warn_of_halves(section, context.nodes);

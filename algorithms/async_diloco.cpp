@@ -47,7 +47,7 @@ namespace {
 
 enum class Rule { vanilla, delayed, delayed_nesterov };
 
-struct Settings {
+struct AsyncDilocoSettings {
   Step period;
   Rule rule;
   Step delay = 1;     // N
@@ -66,7 +66,7 @@ constexpr NodeId server = 0;
 /// The shared model and the rule that moves it.
 class SharedModel {
  public:
-  SharedModel(Node& node, const Settings& settings)
+  SharedModel(Node& node, const AsyncDilocoSettings& settings)
       : settings_(settings),
         outer_(settings.outer),
         theta_(node.initial_model()),
@@ -119,7 +119,7 @@ class SharedModel {
     theta_.add_scaled(-eta / n, d);
   }
 
-  const Settings& settings_;
+  const AsyncDilocoSettings& settings_;
   Optimizer outer_;
   Vector theta_;
   Vector momentum_;  // m; empty while zero
@@ -131,7 +131,7 @@ class SharedModel {
 /// The blocks of all nodes, as the server plans them.
 class Blocks {
  public:
-  Blocks(const Node& node, const Settings& settings)
+  Blocks(const Node& node, const AsyncDilocoSettings& settings)
       : period_(settings.period), plans_(static_cast<std::size_t>(node.nodes())) {
     for (Plan& plan : plans_) plan = {.left = node.steps(), .length = settings.period};
   }
@@ -169,7 +169,7 @@ class Blocks {
 };
 
 /// The progress whose first message has come, as its code tells it; its block has ended then.
-Task<Message> receive_progress(Node& node, const Settings& settings, Blocks& blocks,
+Task<Message> receive_progress(Node& node, const AsyncDilocoSettings& settings, Blocks& blocks,
                                Message first) {
   const auto block = static_cast<Step>(first.number);
   const Random stream = code_stream(node, first.source, block);
@@ -185,8 +185,8 @@ Task<Message> receive_progress(Node& node, const Settings& settings, Blocks& blo
 }
 
 /// Sends the node whose progress is `m` the model, and how long its next block is.
-void answer(Node& node, const Settings& settings, const Blocks& blocks, SharedModel& model,
-            const Message& m) {
+void answer(Node& node, const AsyncDilocoSettings& settings, const Blocks& blocks,
+            SharedModel& model, const Message& m) {
   const auto block = static_cast<Step>(m.number);
   if (settings.is_dynamic) {
     const Tag tag = tag_of(Channel::program, block);
@@ -195,7 +195,7 @@ void answer(Node& node, const Settings& settings, const Blocks& blocks, SharedMo
   model.send(node, m.source, block);
 }
 
-Task<> serve(Node& node, const Settings& settings) {
+Task<> serve(Node& node, const AsyncDilocoSettings& settings) {
   SharedModel model(node, settings);
   Blocks blocks(node, settings);
   // Nodes that will come without being answered first.
@@ -237,7 +237,7 @@ double pace(Duration duration, Step steps) {
   return static_cast<double>(duration.count()) / static_cast<double>(steps);
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const AsyncDilocoSettings& settings) {
   Optimizer inner(settings.inner);
   Companions companions(node);
   Compressor compressor(settings.compression);
@@ -282,7 +282,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program async_diloco(const Section& section, const Context& context) {
-  Settings settings;
+  AsyncDilocoSettings settings;
   settings.period = read_period(section, context, 50);
   const std::string rule =
       section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",

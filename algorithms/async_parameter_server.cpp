@@ -45,7 +45,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct AsyncParameterServerSettings {
   NodeId servers;
   Step push_period;
   Step fetch_period;
@@ -71,7 +71,7 @@ Random stream_of(const Node& node, NodeId sender, Step number, NodeId s) {
 /// One piece of the model and what its server knows of the nodes.
 class Server {
  public:
-  Server(Node& node, const Settings& settings)
+  Server(Node& node, const AsyncParameterServerSettings& settings)
       : node_(node),
         settings_(settings),
         optimizer_(settings.optimizer),
@@ -191,7 +191,7 @@ class Server {
   }
 
   Node& node_;
-  const Settings& settings_;
+  const AsyncParameterServerSettings& settings_;
   Optimizer optimizer_;
   Vector x_;
   Step messages_of_each_ = 0;
@@ -202,7 +202,7 @@ class Server {
   std::vector<NodeId> fetching_;            // that wait, in order of asking
 };
 
-Task<> serve(Node& node, const Settings& settings) {
+Task<> serve(Node& node, const AsyncParameterServerSettings& settings) {
   Server server(node, settings);
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   while (server.is_needed()) {
@@ -227,7 +227,7 @@ Task<> serve(Node& node, const Settings& settings) {
 /// The servers as one node sees them.
 class Servers {
  public:
-  Servers(Node& node, const Settings& settings)
+  Servers(Node& node, const AsyncParameterServerSettings& settings)
       : node_(node),
         settings_(settings),
         compressors_(static_cast<std::size_t>(settings.servers), Compressor(settings.compression)) {
@@ -283,7 +283,7 @@ class Servers {
   }
 
   Node& node_;
-  const Settings& settings_;
+  const AsyncParameterServerSettings& settings_;
   std::vector<Compressor> compressors_;  // (servers)
   double rate_ = 0;                      // of the last push
   double version_ = 0;                   // of the first server's piece, as fetched last
@@ -292,7 +292,7 @@ class Servers {
   Step fetches_ = 0;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const AsyncParameterServerSettings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
   if (node.id() < settings.servers) companions.spawn(serve(node, settings));
@@ -315,7 +315,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program async_parameter_server(const Section& section, const Context& context) {
-  Settings settings;
+  AsyncParameterServerSettings settings;
   settings.servers = read_servers(section, context.nodes);
   settings.push_period = read_at_least(section, "push_period", 1, 1,
                                        "steps whose gradients go to the server together");

@@ -26,7 +26,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct BmufSettings {
   Step period;
   Step alone_steps;
   double block_learning_rate;
@@ -37,7 +37,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const BmufSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
@@ -59,9 +59,9 @@ Task<> run(Node& node, const Settings& settings) {
       direction.add_scaled(settings.block_learning_rate, difference(x, start));
       global.add(direction);
       start = global;
-      if (settings.filter != Settings::Filter::cbm)
+      if (settings.filter != BmufSettings::Filter::cbm)
         start.add_scaled(settings.block_momentum, direction);
-      if (settings.filter == Settings::Filter::released) global = start;
+      if (settings.filter == BmufSettings::Filter::released) global = start;
       x = start;
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),
                                      settings.momentum_policy, optimizer, settings.mean.collective);
@@ -73,7 +73,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program bmuf(const Section& section, const Context& context) {
-  Settings settings;
+  BmufSettings settings;
   settings.period = read_period(section, context, 50);
   settings.alone_steps = read_at_least(
       section, "alone_steps", 0, 0,
@@ -87,9 +87,9 @@ Program bmuf(const Section& section, const Context& context) {
   const std::string filter = section.choice(
       "filter", {"nbm", "cbm", "released"}, "nbm",
       "block momentum: Nesterov (nbm), classical (cbm), or Nesterov as in fairseq (released)");
-  settings.filter = filter == "nbm"   ? Settings::Filter::nbm
-                    : filter == "cbm" ? Settings::Filter::cbm
-                                      : Settings::Filter::released;
+  settings.filter = filter == "nbm"   ? BmufSettings::Filter::nbm
+                    : filter == "cbm" ? BmufSettings::Filter::cbm
+                                      : BmufSettings::Filter::released;
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy);

@@ -25,7 +25,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct ChocoSettings {
   bool mixes_new;
   bool starts_at_model;
   double consensus_rate;
@@ -36,7 +36,7 @@ struct Settings {
 /// The public estimates as one node knows them.
 class Estimates {
  public:
-  Estimates(Node& node, const Settings& settings, const Vector& x)
+  Estimates(Node& node, const ChocoSettings& settings, const Vector& x)
       : exchange_(node, settings.codec, CodedExchange::Draws::own),
         rate_(settings.consensus_rate),
         own_(settings.starts_at_model ? x : node.zeros(x.size())),
@@ -65,7 +65,7 @@ class Estimates {
   Vector code_;   // q, between send and receive
 };
 
-Task<> mix_new(Node& node, const Settings& settings) {
+Task<> mix_new(Node& node, const ChocoSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   Estimates estimates(node, settings, x);
@@ -79,7 +79,7 @@ Task<> mix_new(Node& node, const Settings& settings) {
   }
 }
 
-Task<> mix_old(Node& node, const Settings& settings) {
+Task<> mix_old(Node& node, const ChocoSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   Estimates estimates(node, settings, x);
@@ -97,7 +97,7 @@ Task<> mix_old(Node& node, const Settings& settings) {
 }  // namespace
 
 Program choco(const Section& section, const Context& context) {
-  Settings settings;
+  ChocoSettings settings;
   settings.mixes_new =
       section.choice("order", {"mix_new", "mix_old"}, "mix_new",
                      "mix with the estimates of this step, or of the step "

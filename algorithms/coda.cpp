@@ -34,7 +34,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct CodaSettings {
   Step period;
   double stage_steps;
   double decay;
@@ -54,7 +54,8 @@ Vector join(const Vector& v, const Vector& alpha) {
 }
 
 /// What a step subtracts, with the pull of the center in v.
-Vector pulled(const Settings& settings, const Vector& g, const Vector& x, const Vector& center) {
+Vector pulled(const CodaSettings& settings, const Vector& g, const Vector& x,
+              const Vector& center) {
   if (settings.gamma == 0) return g;
   const std::size_t primal = x.size() - settings.dual;
   Vector d = g.slice(0, primal);
@@ -63,7 +64,7 @@ Vector pulled(const Settings& settings, const Vector& g, const Vector& x, const 
 }
 
 /// The end of a stage, from the mean model `x`: the alpha that is best for fresh mini-batches of every node.
-Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const NodeId> everybody,
+Task<Vector> best_dual(Node& node, const CodaSettings& settings, std::span<const NodeId> everybody,
                        Tag tag, Vector x) {
   const std::size_t primal = x.size() - settings.dual;
   Vector alpha = x.slice(primal, settings.dual);
@@ -77,7 +78,7 @@ Task<Vector> best_dual(Node& node, const Settings& settings, std::span<const Nod
   co_return join(x.slice(0, primal), alpha);
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const CodaSettings& settings) {
   Optimizer optimizer(settings.steps);
   BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
@@ -127,7 +128,7 @@ std::vector<double> stage_ends(double length, double factor, Step steps) {
 }  // namespace
 
 Program coda(const Section& section, const Context& context) {
-  Settings settings;
+  CodaSettings settings;
   settings.period = read_period(section, context, 8);
   settings.stage_steps = static_cast<double>(
       read_at_least(section, "stage_steps", 4000, 1, "steps of the first stage"));

@@ -35,7 +35,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct CompressedParameterServerSettings {
   SharedCodec uplink;
   SharedCodec downlink;
   bool sends_union;  // uplink only: the server sends u without loss
@@ -82,7 +82,8 @@ Random downlink_stream(const Node& node, Step k) { return code_stream(node, 0, k
 
 class Server {
  public:
-  Server(Node& node, const Settings& settings) : node_(node), settings_(settings) {}
+  Server(Node& node, const CompressedParameterServerSettings& settings)
+      : node_(node), settings_(settings) {}
 
   /// From the messages of all nodes, in order of node, to the code that each of them gets.
   Code step(Step k, const std::vector<Vector>& messages) {
@@ -133,11 +134,11 @@ class Server {
   }
 
   Node& node_;
-  const Settings& settings_;
+  const CompressedParameterServerSettings& settings_;
   ErrorFeedback feedback_;
 };
 
-Task<> serve(Node& node, const Settings& settings) {
+Task<> serve(Node& node, const CompressedParameterServerSettings& settings) {
   Server server(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Vector> messages;
@@ -152,7 +153,7 @@ Task<> serve(Node& node, const Settings& settings) {
   }
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const CompressedParameterServerSettings& settings) {
   Companions companions(node);
   if (node.id() == 0) companions.spawn(serve(node, settings));
   Optimizer optimizer(settings.optimizer);
@@ -185,7 +186,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program compressed_parameter_server(const Section& section, const Context& context) {
-  Settings settings;
+  CompressedParameterServerSettings settings;
   const std::string direction =
       section.choice("direction", {"uplink", "both", "downlink"}, "uplink",
                      "which messages are compressed: to the server, from it");

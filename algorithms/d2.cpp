@@ -27,13 +27,13 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct D2Settings {
   bool is_damped;  // Wb instead of W
   SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const D2Settings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
@@ -99,7 +99,7 @@ void warn_of_divergence(const Section& section, const Topology& topology) {
 }  // namespace
 
 Program d2(const Section& section, const Context& context) {
-  Settings settings;
+  D2Settings settings;
   settings.is_damped =
       section.choice("mixing", {"d2", "exact_diffusion"}, "d2",
                      "mix with W, or with (I + W) / 2, which works for any symmetric W") ==

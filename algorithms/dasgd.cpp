@@ -38,7 +38,7 @@ namespace {
 
 enum class Merge { mix, delta, anchor };
 
-struct Settings {
+struct DasgdSettings {
   Step period;
   Merge merge;
   Step delay = 0;  // period with an anchor
@@ -52,7 +52,7 @@ struct Settings {
 
 /// What the program shares with the average in the background.
 struct State {
-  State(Node& node, const Settings& settings)
+  State(Node& node, const DasgdSettings& settings)
       : average(node, settings.mean), mean(node.initial_model()), background(node) {}
 
   BlockMean average;
@@ -91,7 +91,7 @@ void mix(Vector& x, double share, const Vector& y) {
 }
 
 /// What is averaged: the model, and the moments behind it if they are, too.
-Vector averaged(const Vector& x, const Optimizer& optimizer, const Settings& settings) {
+Vector averaged(const Vector& x, const Optimizer& optimizer, const DasgdSettings& settings) {
   const Vector moments =
       settings.momentum_policy == MomentumPolicy::average ? optimizer.moments() : Vector{};
   if (!moments) return x;
@@ -100,7 +100,7 @@ Vector averaged(const Vector& x, const Optimizer& optimizer, const Settings& set
 }
 
 void merge_average(Vector& x, Optimizer& optimizer, State& state, Anchor& anchor,
-                   const Settings& settings) {
+                   const DasgdSettings& settings) {
   if (settings.momentum_policy == MomentumPolicy::reset) optimizer.forget();
   if (settings.merge == Merge::mix) {
     Vector merged = averaged(x, optimizer, settings);
@@ -117,7 +117,7 @@ void merge_average(Vector& x, Optimizer& optimizer, State& state, Anchor& anchor
   state.snapshot = {};
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const DasgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node, settings);
   Vector x = node.initial_model();
@@ -152,7 +152,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program dasgd(const Section& section, const Context& context) {
-  Settings settings;
+  DasgdSettings settings;
   settings.period = read_period(section, context, 4);
   const std::string merge = section.choice(
       "merge", {"mix", "delta", "anchor"}, "mix",

@@ -18,13 +18,13 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct DeepSqueezeSettings {
   double consensus_rate;
   SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const DeepSqueezeSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   CodedExchange exchange(node, settings.codec, CodedExchange::Draws::shared);
   Vector x = node.initial_model();
@@ -45,7 +45,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program deep_squeeze(const Section& section, const Context& context) {
-  Settings settings;
+  DeepSqueezeSettings settings;
   settings.codec = read_plain_codec(section, "none", "", true, &context.workload.tensors);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context);

@@ -31,7 +31,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct DefSettings {
   double lambda;
   std::size_t blocks;
   std::vector<std::size_t> tensors;  // empty: the model is one
@@ -56,7 +56,7 @@ struct Block {
 using Blocks = std::vector<Block>;
 
 /// What travels after step k: of each tensor one block, out of no more than it has numbers.
-Blocks draw_blocks(const Node& node, const Settings& settings, std::size_t size, Step k) {
+Blocks draw_blocks(const Node& node, const DefSettings& settings, std::size_t size, Step k) {
   Random random = node.shared_random("block", k);
   Blocks drawn;
   const auto draw = [&](std::size_t begin, std::size_t length) {
@@ -96,7 +96,7 @@ Vector scatter(const Blocks& blocks, const Vector& v, const Vector& gathered) {
   return pieces.size() == 1 ? gathered : concatenate(pieces);
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const DefSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::span<const NodeId> everybody = node.everybody();
   Vector x = node.initial_model();
@@ -130,7 +130,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program def(const Section& section, const Context& context) {
-  Settings settings;
+  DefSettings settings;
   settings.lambda = read_between(section, "lambda", 0.3, 0, 1,
                                  "how far ahead gradients are taken, as a share of the residual");
   settings.blocks = static_cast<std::size_t>(read_at_least(

@@ -32,7 +32,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct DgcSettings {
   std::vector<SharedCodec> codecs;  // of the stretches of the warm-up, then the final one
   Step warmup_period;
   bool is_masking;
@@ -60,7 +60,7 @@ Vector clipped(const Vector& g, const std::vector<std::size_t>& tensors, float l
   return concatenate(pieces);
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const DgcSettings& settings) {
   const std::span<const NodeId> everybody = node.everybody();
   const double momentum = settings.optimizer.momentum;
   Vector x = node.initial_model();
@@ -100,7 +100,7 @@ SharedCodec codec_of_share(const Section& section, std::string_view key, double 
 }  // namespace
 
 Program dgc(const Section& section, const Context& context) {
-  Settings settings;
+  DgcSettings settings;
   settings.tensors = read_unit(section, context.workload.tensors, "tensors");
   const std::vector<double> warmup = section.numbers(
       "warmup_keep", {}, "shares of the entries sent in the first stretches, before `keep`");

@@ -21,7 +21,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct DilocoSettings {
   Step period;
   MomentumPolicy momentum_policy;
   BlockMean::Settings mean;
@@ -29,7 +29,7 @@ struct Settings {
   OptimizerSettings inner;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const DilocoSettings& settings) {
   Optimizer inner(settings.inner);
   Optimizer outer(settings.outer);
   BlockMean mean(node, settings.mean);
@@ -54,7 +54,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program diloco(const Section& section, const Context& context) {
-  Settings settings;
+  DilocoSettings settings;
   settings.period = read_period(section, context, 500);
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.inner = read_optimizer(section, context);

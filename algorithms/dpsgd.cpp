@@ -22,7 +22,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct DpsgdSettings {
   bool adapt_then_combine;
   std::int64_t rounds;  // of mixing per step
   SharedCodec codec;
@@ -30,7 +30,7 @@ struct Settings {
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const DpsgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   const auto moments = mixing_of(settings.momentum_policy, node, settings.codec, optimizer);
@@ -60,7 +60,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program dpsgd(const Section& section, const Context& context) {
-  Settings settings;
+  DpsgdSettings settings;
   settings.adapt_then_combine =
       section.choice("order", {"combine_while_adapt", "adapt_then_combine"}, "combine_while_adapt",
                      "average and step: at once, or step first") == "adapt_then_combine";

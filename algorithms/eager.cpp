@@ -36,7 +36,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct EagerSettings {
   ActivationPolicy activation;
   NodeId initiators = 1;
   LatePolicy late;
@@ -48,7 +48,7 @@ struct Settings {
 };
 
 /// The model that all go on with after step t.
-Task<Vector> synchronized(Node& node, const Settings& settings, Step t, Vector x) {
+Task<Vector> synchronized(Node& node, const EagerSettings& settings, Step t, Vector x) {
   const Tag tag = tag_of(Channel::collective, t);
   if (settings.is_average) {
     const std::span<const NodeId> everybody = node.everybody();
@@ -60,7 +60,7 @@ Task<Vector> synchronized(Node& node, const Settings& settings, Step t, Vector x
   co_return x;
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const EagerSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
 
@@ -108,7 +108,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program eager(const Section& section, const Context& context) {
-  Settings settings;
+  EagerSettings settings;
   expect_power_of_two(section, "eager", context.nodes);
   const std::string activation =
       section.choice("activation", {"solo", "majority", "chain", "full"}, "solo",

@@ -23,7 +23,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct EasgdSettings {
   Step period;
   double elasticity;
   bool is_synchronous;
@@ -45,7 +45,7 @@ Vector pull(Vector x, double a, const Vector& y) {
 Tag reply_tag(double number) { return tag_of(Channel::reply, static_cast<Step>(number)); }
 
 /// Keeps the anchor: answers every model with the anchor as it was, then lets the model pull it.
-Task<> serve(Node& node, const Settings& settings) {
+Task<> serve(Node& node, const EasgdSettings& settings) {
   Vector z = node.initial_model();
   Step requests = node.nodes() * (node.steps() / settings.period);
   std::vector<double> newest(static_cast<std::size_t>(node.nodes()), -1);  // number of each node's
@@ -61,7 +61,7 @@ Task<> serve(Node& node, const Settings& settings) {
   }
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const EasgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Companions companions(node);
   BlockMean mean(node, settings.mean);
@@ -95,7 +95,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program easgd(const Section& section, const Context& context) {
-  Settings settings;
+  EasgdSettings settings;
   settings.period = read_period(section, context, 10);
   settings.elasticity = section.optional<double>(
       "elasticity", 0.9 / context.nodes,

@@ -33,7 +33,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct EpidemicSettings {
   NodeId receivers;  // s
   bool is_oracle;
   /// How a node knows that a round is complete.
@@ -70,7 +70,7 @@ std::vector<NodeId> draw_receivers(const Node& node, Step number, NodeId i, Node
   return receivers;
 }
 
-Round draw(const Node& node, Step number, const Settings& settings) {
+Round draw(const Node& node, Step number, const EpidemicSettings& settings) {
   const NodeId n = node.nodes();
   Round round;
   round.out.resize(static_cast<std::size_t>(n));
@@ -157,10 +157,11 @@ Task<Vector> complete_round(Node& node, Step k, Vector x, std::vector<NodeId> re
 }
 
 /// `rounds` is shared by all nodes of the run: they ask it the same questions.
-Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings& settings) {
+Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds,
+           const EpidemicSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const auto me = static_cast<std::size_t>(node.id());
-  const bool sends_notices = settings.end == Settings::End::notices;
+  const bool sends_notices = settings.end == EpidemicSettings::End::notices;
   std::vector<NodeId> others;
   if (sends_notices) {
     others.assign(node.everybody().begin(), node.everybody().end());
@@ -175,7 +176,7 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings
     const auto round_of_all = [&]() -> const Round& {
       return rounds->at(k, [&] { return draw(node, k, settings); });
     };
-    if (ends_round && settings.end == Settings::End::deadline) {
+    if (ends_round && settings.end == EpidemicSettings::End::deadline) {
       // Nobody waits, so nodes may be any number of rounds apart: each draws for itself alone.
       std::vector<NodeId> receivers = settings.is_oracle
                                           ? round_of_all().out[me]
@@ -195,7 +196,7 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds, const Settings
 }  // namespace
 
 Program epidemic(const Section& section, const Context& context) {
-  Settings settings;
+  EpidemicSettings settings;
   NodeId logarithm = 0;
   while ((NodeId{1} << logarithm) < context.nodes) ++logarithm;
   const std::int64_t receivers = read_whole(
@@ -211,10 +212,10 @@ Program epidemic(const Section& section, const Context& context) {
                      "how a node knows that a round is complete: from shared random numbers, "
                      "because those that do "
                      "not send say so, or not at all: it ends after a timeout");
-  settings.end = agreement == "notices"    ? Settings::End::notices
-                 : agreement == "deadline" ? Settings::End::deadline
-                                           : Settings::End::shared_random;
-  if (settings.end == Settings::End::deadline) {
+  settings.end = agreement == "notices"    ? EpidemicSettings::End::notices
+                 : agreement == "deadline" ? EpidemicSettings::End::deadline
+                                           : EpidemicSettings::End::shared_random;
+  if (settings.end == EpidemicSettings::End::deadline) {
     settings.timeout = section.required<Duration>(
         "timeout", "time that a node waits for models after it has sent its own");
     expect_whole(section, "agreement = deadline: models go in one piece");

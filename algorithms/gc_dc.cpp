@@ -32,7 +32,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct GcDcSettings {
   std::shared_ptr<SharedGradientCode> code;  // of one cluster
   std::size_t clusters;
   bool reassigns;
@@ -86,7 +86,7 @@ class Round {
   std::vector<Vector> sums_;                       // (clusters), empty until decoded
 };
 
-Task<> serve(Node& node, const Settings& settings) {
+Task<> serve(Node& node, const GcDcSettings& settings) {
   const auto n = static_cast<std::size_t>(node.nodes());
   const std::size_t size = n / settings.clusters;
   const GradientCode& code = settings.code->of(node);
@@ -119,7 +119,7 @@ Task<> serve(Node& node, const Settings& settings) {
   }
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const GcDcSettings& settings) {
   Companions companions(node);
   const GradientCode& code = settings.code->of(node);
   const std::size_t size = static_cast<std::size_t>(node.nodes()) / settings.clusters;
@@ -138,7 +138,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program gc_dc(const Section& section, const Context& context) {
-  Settings settings;
+  GcDcSettings settings;
   const auto clusters =
       section.optional<std::int64_t>("clusters", 2, "groups of nodes with a gradient code each");
   section.expect(clusters >= 1 && context.nodes % clusters == 0, "clusters",

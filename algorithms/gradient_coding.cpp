@@ -26,12 +26,12 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct GradientCodingSettings {
   std::shared_ptr<SharedGradientCode> code;
   OptimizerSettings optimizer;
 };
 
-Task<> serve(Node& node, const Settings& settings) {
+Task<> serve(Node& node, const GradientCodingSettings& settings) {
   const GradientCode& code = settings.code->of(node);
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
@@ -51,7 +51,7 @@ Task<> serve(Node& node, const Settings& settings) {
   }
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const GradientCodingSettings& settings) {
   Companions companions(node);
   const GradientCode& code = settings.code->of(node);
   Vector x = node.initial_model();
@@ -68,7 +68,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program gradient_coding(const Section& section, const Context& context) {
-  Settings settings;
+  GradientCodingSettings settings;
   settings.code = read_gradient_code(section, context.nodes);
   settings.optimizer = read_optimizer(section, context);
   section.finish();

@@ -22,13 +22,13 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct GradientTrackingSettings {
   bool adapt_then_combine;
   SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
-Task<> adapt_then_combine(Node& node, const Settings& settings) {
+Task<> adapt_then_combine(Node& node, const GradientTrackingSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing models(node, settings.codec);
   Mixing trackers(node, settings.codec, Channel::tracker);
@@ -53,7 +53,7 @@ Task<> adapt_then_combine(Node& node, const Settings& settings) {
   }
 }
 
-Task<> combine_while_adapt(Node& node, const Settings& settings) {
+Task<> combine_while_adapt(Node& node, const GradientTrackingSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   Vector x = node.initial_model();
@@ -80,7 +80,7 @@ Task<> combine_while_adapt(Node& node, const Settings& settings) {
 }  // namespace
 
 Program gradient_tracking(const Section& section, const Context& context) {
-  Settings settings;
+  GradientTrackingSettings settings;
   settings.adapt_then_combine =
       section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
                      "average and step: step first, or at once") == "adapt_then_combine";

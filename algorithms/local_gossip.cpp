@@ -33,7 +33,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct LocalGossipSettings {
   Step local_steps;  // H
   SharedCodec codec;
   NodeId auxiliary;  // v
@@ -43,7 +43,7 @@ struct Settings {
 
 /// `matching` is shared by all nodes of the run: they ask it the same questions. Empty: the
 /// topology decides.
-Task<> run(Node& node, std::shared_ptr<Matching> matching, const Settings& settings) {
+Task<> run(Node& node, std::shared_ptr<Matching> matching, const LocalGossipSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   const auto moments = mixing_of(settings.momentum_policy, node, settings.codec, optimizer);
@@ -73,7 +73,7 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, const Settings& setti
 }  // namespace
 
 Program local_gossip(const Section& section, const Context& context) {
-  Settings settings;
+  LocalGossipSettings settings;
   settings.local_steps =
       read_period(section, context, 1, "local_steps", "steps between two rounds of mixing");
   settings.auxiliary = static_cast<NodeId>(read_whole(

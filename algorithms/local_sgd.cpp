@@ -45,7 +45,7 @@ struct Level {
   Step period;
 };
 
-struct Settings {
+struct LocalSgdSettings {
   Step period;
   Step switch_step;
   std::vector<Level> levels;  // from small groups to large ones
@@ -55,7 +55,8 @@ struct Settings {
 };
 
 /// The nodes that average with this one after so many local steps: all, a group, or nobody.
-std::span<const NodeId> averaging(const Node& node, const Settings& settings, Step local_steps) {
+std::span<const NodeId> averaging(const Node& node, const LocalSgdSettings& settings,
+                                  Step local_steps) {
   if (local_steps <= 0) return {};
   if (local_steps % settings.period == 0) return node.everybody();
   for (const auto& [size, period] : settings.levels | std::views::reverse) {
@@ -68,7 +69,7 @@ std::span<const NodeId> averaging(const Node& node, const Settings& settings, St
   return {};
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const LocalSgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   BlockMean mean(node, settings.mean);
   const std::span<const NodeId> everybody = node.everybody();
@@ -133,7 +134,7 @@ std::vector<Level> read_levels(const Section& section, Step period, NodeId nodes
 }  // namespace
 
 Program local_sgd(const Section& section, const Context& context) {
-  Settings settings;
+  LocalSgdSettings settings;
   const auto period =
       section.required<std::int64_t>("period", "local steps between two averagings");
   settings.period = check_period(section, "period", period, context);

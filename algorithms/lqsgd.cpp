@@ -39,7 +39,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct LqsgdSettings {
   bool is_star;
   std::uint32_t bits;
   double margin;
@@ -139,8 +139,8 @@ Subtree read(const Codec& codec, const Message& message, const Random& stream,
 }
 
 /// The subtrees of a node's children. Those that were read wrong come a second time, uncompressed.
-Task<std::vector<Subtree>> read_children(Node& node, const Settings& settings, const Place& place,
-                                         Step k, Vector own, double bound) {
+Task<std::vector<Subtree>> read_children(Node& node, const LqsgdSettings& settings,
+                                         const Place& place, Step k, Vector own, double bound) {
   const SharedCodec codec = settings.codec(bound);
   const std::vector<Place::Child> children = place.children();
   std::vector<Subtree> subtrees;
@@ -185,7 +185,7 @@ Subtree join(const Vector& own, const std::vector<Subtree>& children, double hal
 }
 
 /// The bound for codes of the mean of `all` and of the next step's gradients; 0: none is known.
-double next_bound(Node& node, const Settings& settings, const Subtree& all) {
+double next_bound(Node& node, const LqsgdSettings& settings, const Subtree& all) {
   if (!all.mean.has_numbers()) return 1;
   // A cell is no smaller than the spacing of floats near the largest entry: positions in finer ones are not exact.
   const Vector zeros = node.zeros(all.mean.size());
@@ -198,7 +198,7 @@ double next_bound(Node& node, const Settings& settings, const Subtree& all) {
 }
 
 /// The mean of all nodes' `own` as all of them read it; `bound` is that of this step's codes, then of the next.
-Task<Vector> mean_estimate(Node& node, const Settings& settings, Step k, Vector own,
+Task<Vector> mean_estimate(Node& node, const LqsgdSettings& settings, Step k, Vector own,
                            double& bound) {
   if (node.nodes() == 1) co_return own;
   const Place place(node, settings.is_star, k);
@@ -230,7 +230,7 @@ Task<Vector> mean_estimate(Node& node, const Settings& settings, Step k, Vector 
   co_return settings.codec(bound)->decode(code.words, own.size(), mean_stream, own);
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const LqsgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   double bound = 0;
@@ -249,7 +249,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program lqsgd(const Section& section, const Context& context) {
-  Settings settings;
+  LqsgdSettings settings;
   settings.is_star =
       section.choice("route", {"star", "tree"}, "star",
                      "codes go to a leader and back, or up and down a binary tree") == "star";

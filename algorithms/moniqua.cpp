@@ -23,13 +23,13 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct MoniquaSettings {
   double consensus_rate;
   SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const MoniquaSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec, Channel::program, settings.consensus_rate);
   Vector x = node.initial_model();
@@ -46,7 +46,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program moniqua(const Section& section, const Context& context) {
-  Settings settings;
+  MoniquaSettings settings;
   const double theta = read_positive(section, "theta", 1,
                                      "bound on the difference of neighbors' models, in any entry");
   // It bounds differences of floats, and the cells of the lattice are smaller still.

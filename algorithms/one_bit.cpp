@@ -27,7 +27,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct OneBitSettings {
   SharedCodec codec;
   Step exact_steps;
   bool owners_step;
@@ -37,7 +37,7 @@ struct Settings {
 /// One node's side of both phases. Pieces are those of vectors in column order.
 class Phases {
  public:
-  Phases(Node& node, const Settings& settings, const ColumnOrder& order)
+  Phases(Node& node, const OneBitSettings& settings, const ColumnOrder& order)
       : node_(node), settings_(settings) {
     const auto pieces = static_cast<std::size_t>(node.nodes());
     for (std::size_t s = 0; s < pieces; ++s) {
@@ -104,13 +104,13 @@ class Phases {
   }
 
   Node& node_;
-  const Settings& settings_;
+  const OneBitSettings& settings_;
   SharedCodec exact_ = exact_codec();
   std::vector<Part> parts_;     // (owners)
   ErrorFeedback own_feedback_;  // of phase 2
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const OneBitSettings& settings) {
   const ColumnOrder order(node);
   Phases phases(node, settings, order);
   Optimizer optimizer(settings.optimizer);
@@ -139,7 +139,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program one_bit(const Section& section, const Context& context) {
-  Settings settings;
+  OneBitSettings settings;
   settings.codec = read_plain_codec(section, "one_bit");
   settings.exact_steps =
       read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");

@@ -22,7 +22,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct PairwiseGossipSettings {
   Duration interval;
   Duration patience;
   SharedCodec codec;
@@ -33,7 +33,7 @@ constexpr Tag stop = tag_of(Channel::entry);
 
 /// What the fibres of one node share.
 struct State {
-  State(Node& node, const Settings& settings)
+  State(Node& node, const PairwiseGossipSettings& settings)
       : x(node.initial_model()),
         pairs(node, x, {.patience = settings.patience, .codec = settings.codec}),
         companions(node) {}
@@ -57,7 +57,7 @@ Task<> gossip(Node& node, State& state, Duration interval) {
   co_await state.pairs.finish();
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const PairwiseGossipSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   State state(node, settings);
   state.pairs.begin();
@@ -76,7 +76,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program pairwise_gossip(const Section& section, const Context& context) {
-  Settings settings;
+  PairwiseGossipSettings settings;
   settings.interval =
       section.optional<Duration>("interval", std::chrono::milliseconds(1),
                                  "mean time between two exchanges that a node starts");

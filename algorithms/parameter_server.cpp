@@ -25,7 +25,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct ParameterServerSettings {
   NodeId servers;
   NodeId backup_nodes;
   OptimizerSettings optimizer;
@@ -33,7 +33,7 @@ struct Settings {
 
 /// Keeps this node's piece of the model. Whose gradients are taken depends on time, the order of
 /// their sum does not.
-Task<> serve(Node& node, const Settings& settings) {
+Task<> serve(Node& node, const ParameterServerSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = shard(node.initial_model(), node.id(), settings.servers);
   const auto needed = static_cast<std::size_t>(node.nodes() - settings.backup_nodes);
@@ -56,7 +56,7 @@ Task<> serve(Node& node, const Settings& settings) {
   }
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const ParameterServerSettings& settings) {
   Companions companions(node);
   Vector x = node.initial_model();
   if (node.id() < settings.servers) companions.spawn(serve(node, settings));
@@ -90,7 +90,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program parameter_server(const Section& section, const Context& context) {
-  Settings settings;
+  ParameterServerSettings settings;
   settings.servers = read_servers(section, context.nodes);
   settings.backup_nodes = static_cast<NodeId>(
       read_whole(section, "backup_nodes", 0, 0, context.nodes - 1,

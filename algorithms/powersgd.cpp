@@ -36,7 +36,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct PowersgdSettings {
   std::uint32_t rank;
   double least_gain;
   Step exact_steps;
@@ -71,7 +71,7 @@ bool gains(const WeightMatrix& matrix, std::uint32_t rank, double least) {
   return whole >= least * thin;
 }
 
-std::vector<Tensor> list_tensors(Node& node, const Settings& settings) {
+std::vector<Tensor> list_tensors(Node& node, const PowersgdSettings& settings) {
   std::vector<Tensor> tensors;
   std::size_t at = 0;
   Step index = 0;
@@ -98,7 +98,7 @@ std::vector<Tensor> list_tensors(Node& node, const Settings& settings) {
 /// One node's side: what it remembers, and the mean gradient that all nodes agree on.
 class LowRankMean {
  public:
-  LowRankMean(Node& node, const Settings& settings)
+  LowRankMean(Node& node, const PowersgdSettings& settings)
       : node_(node), settings_(settings), tensors_(list_tensors(node, settings)) {
     for (const Tensor& a : tensors_) {
       q_.push_back(a.first_q);
@@ -228,13 +228,13 @@ class LowRankMean {
   }
 
   Node& node_;
-  const Settings& settings_;
+  const PowersgdSettings& settings_;
   std::vector<Tensor> tensors_;  // in order of offset; they cover the model
   Pieces p_, q_;                 // as the last step has left them; P where sides alternate
   Vector residual_;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const PowersgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   LowRankMean low_rank(node, settings);
   const std::span<const NodeId> everybody = node.everybody();
@@ -258,7 +258,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program powersgd(const Section& section, const Context& context) {
-  Settings settings;
+  PowersgdSettings settings;
   settings.rank = static_cast<std::uint32_t>(
       read_whole(section, "rank", 2, 1, 4096,
                  "columns of the thin matrices; fewer where a matrix is smaller"));

@@ -29,7 +29,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct PushPullSettings {
   bool adapt_then_combine;
   double weight_decay;          // of the gradients that are tracked
   OptimizerSettings optimizer;  // without it
@@ -68,13 +68,13 @@ Task<Pair> receive(Node& node, Step k, Pair kept) {
 }
 
 /// The gradient at x, with what weight decay adds to it.
-Task<Vector> gradient(Node& node, const Settings& settings, Vector x) {
+Task<Vector> gradient(Node& node, const PushPullSettings& settings, Vector x) {
   Gradient g = co_await node.gradient(x);
   if (settings.weight_decay != 0) g.values.add_scaled(settings.weight_decay, x);
   co_return std::move(g.values);
 }
 
-Task<> adapt_then_combine(Node& node, const Settings& settings) {
+Task<> adapt_then_combine(Node& node, const PushPullSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Pair pair{.x = node.initial_model(), .y = {}};
   Vector previous = node.zeros(pair.x.size());  // gradient
@@ -90,7 +90,7 @@ Task<> adapt_then_combine(Node& node, const Settings& settings) {
   }
 }
 
-Task<> combine_while_adapt(Node& node, const Settings& settings) {
+Task<> combine_while_adapt(Node& node, const PushPullSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Pair pair{.x = node.initial_model(), .y = {}};
   Vector previous = node.zeros(pair.x.size());
@@ -110,7 +110,7 @@ Task<> combine_while_adapt(Node& node, const Settings& settings) {
 }  // namespace
 
 Program push_pull(const Section& section, const Context& context) {
-  Settings settings;
+  PushPullSettings settings;
   settings.adapt_then_combine =
       section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
                      "average and step: step first, or at once") == "adapt_then_combine";

@@ -30,7 +30,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct PushSumSettings {
   double send_chance;
   bool is_applied_to_model;
   Duration patience;
@@ -75,7 +75,7 @@ void take(const Message& m, Mass& mass, std::vector<Sender>& senders) {
   }
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const PushSumSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const Neighbors peers = node.topology().neighbors(node.id());
   Mass mass{node.initial_model(), 1};
@@ -117,7 +117,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program push_sum(const Section& section, const Context& context) {
-  Settings settings;
+  PushSumSettings settings;
   settings.send_chance =
       read_fraction(section, "send_chance", 1.0, "chance that a node sends after a step");
   settings.is_applied_to_model =

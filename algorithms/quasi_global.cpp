@@ -22,12 +22,12 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct QuasiGlobalSettings {
   SharedCodec codec;
   OptimizerSettings optimizer;
 };
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const QuasiGlobalSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Mixing mixing(node, settings.codec);
   const double momentum = settings.optimizer.momentum;
@@ -53,7 +53,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program quasi_global(const Section& section, const Context& context) {
-  Settings settings;
+  QuasiGlobalSettings settings;
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context, 0.9);
   section.expect(settings.optimizer.rule == OptimizerSettings::Rule::sgd, "optimizer",

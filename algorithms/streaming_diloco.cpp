@@ -36,7 +36,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct StreamingDilocoSettings {
   Step period;
   NodeId fragments;
   Step delay;
@@ -58,7 +58,7 @@ struct Settings {
 
 /// One fragment and its exchange. All nodes exchange the same fragments in the same order.
 struct Fragment {
-  Fragment(Node& node, const Settings& settings, NodeId p)
+  Fragment(Node& node, const StreamingDilocoSettings& settings, NodeId p)
       : node(node),
         settings(settings),
         mean(node, settings.mean),
@@ -68,7 +68,7 @@ struct Fragment {
         exchange(node) {}
 
   Node& node;
-  const Settings& settings;
+  const StreamingDilocoSettings& settings;
   BlockMean mean;
   Vector theta;
   Optimizer outer;
@@ -117,8 +117,8 @@ Vector merge(Fragment& fragment, Vector piece) {
 }
 
 /// An inner step of every fragment by its own optimizer; the new model.
-Vector step_of_fragments(std::list<Fragment>& fragments, const Settings& settings, const Vector& x,
-                         const Vector& gradient, Step k) {
+Vector step_of_fragments(std::list<Fragment>& fragments, const StreamingDilocoSettings& settings,
+                         const Vector& x, const Vector& gradient, Step k) {
   const Vector g = clipped(settings.inner, gradient);
   std::vector<Vector> pieces;
   NodeId p = 0;
@@ -131,7 +131,7 @@ Vector step_of_fragments(std::list<Fragment>& fragments, const Settings& setting
   return join_shards(pieces);
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const StreamingDilocoSettings& settings) {
   Optimizer inner(settings.inner);
   Vector x = node.initial_model();
   std::list<Fragment> fragments;  // exchanges keep their addresses
@@ -167,7 +167,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program streaming_diloco(const Section& section, const Context& context) {
-  Settings settings{};
+  StreamingDilocoSettings settings{};
   settings.period = read_period(section, context, 100);
   const auto parameters = static_cast<std::int64_t>(context.workload.parameters);
   const Step most = parameters > 0 ? std::min(settings.period, parameters)

@@ -38,7 +38,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct SwarmSettings {
   Step local_steps;  // H
   bool is_geometric;
   Step alone_steps;     // before the first phase
@@ -51,7 +51,7 @@ struct Settings {
 class Phases {
  public:
   /// `node` and `settings` outlive them.
-  Phases(const Node& node, const Settings& settings)
+  Phases(const Node& node, const SwarmSettings& settings)
       : node_(node),
         settings_(settings),
         end_(std::min(settings.alone_steps, node.steps()) + length()) {}
@@ -77,7 +77,7 @@ class Phases {
   }
 
   const Node& node_;
-  const Settings& settings_;
+  const SwarmSettings& settings_;
   Step number_ = 0;
   Step end_;
 };
@@ -90,7 +90,7 @@ Task<> average_with_random(Node& node, PairAveraging& pairs, Step phase) {
 }
 
 /// `matching` is shared by all nodes of the run: they ask it the same questions.
-Task<> blocking(Node& node, std::shared_ptr<Matching> matching, const Settings& settings) {
+Task<> blocking(Node& node, std::shared_ptr<Matching> matching, const SwarmSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   // Everybody takes part in the same rounds, be its phases long or short; steps that are left over
@@ -113,7 +113,7 @@ Task<> blocking(Node& node, std::shared_ptr<Matching> matching, const Settings& 
   node.set_final_model(x);
 }
 
-Task<> non_blocking(Node& node, const Settings& settings) {
+Task<> non_blocking(Node& node, const SwarmSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector copy = node.initial_model();  // Y
   Vector base = copy;                  // B
@@ -143,7 +143,7 @@ Task<> non_blocking(Node& node, const Settings& settings) {
   node.set_final_model(copy);  // others went on averaging with it
 }
 
-Task<> one_sided(Node& node, const Settings& settings) {
+Task<> one_sided(Node& node, const SwarmSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   Vector published = x;
@@ -168,7 +168,7 @@ Task<> one_sided(Node& node, const Settings& settings) {
 }  // namespace
 
 Program swarm(const Section& section, const Context& context) {
-  Settings settings;
+  SwarmSettings settings;
   const std::string averaging =
       section.choice("averaging", {"non_blocking", "blocking", "one_sided"}, "non_blocking",
                      "average with what the partner last offered (a message of a lattice has two "

@@ -27,7 +27,7 @@ namespace {
 
 using namespace transforms;
 
-struct Settings {
+struct TerngradSettings {
   double clip_deviations;  // 0: none
   OptimizerSettings optimizer;
 };
@@ -101,7 +101,7 @@ Vector scaled(const Node& node, const Vector& v, const Vector& scales, double fa
   return concatenate(tensors);
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const TerngradSettings& settings) {
   Companions companions(node);
   if (node.id() == 0) companions.spawn(serve(node));
   Optimizer optimizer(settings.optimizer);
@@ -128,7 +128,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program terngrad(const Section& section, const Context& context) {
-  Settings settings;
+  TerngradSettings settings;
   settings.clip_deviations =
       read_not_negative(section, "clip_deviations", 2.5,
                         "standard deviations of a tensor that its entries are cut to; 0: none");

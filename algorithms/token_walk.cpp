@@ -24,7 +24,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Settings {
+struct TokenWalkSettings {
   bool is_cyclic;
   OptimizerSettings optimizer;
 };
@@ -44,7 +44,7 @@ NodeId next(const Node& node, Step visits, bool is_cyclic) {
   return random.uniform() < ratio ? peer : node.id();
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const TokenWalkSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const Step all_visits = node.steps() * node.nodes();
   const std::array<Pattern, 2> patterns{Pattern{any_source, token}, Pattern{any_source, done}};
@@ -79,7 +79,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program token_walk(const Section& section, const Context& context) {
-  Settings settings;
+  TokenWalkSettings settings;
   settings.is_cyclic =
       section.choice("walk", {"random", "cyclic"}, "random",
                      "to a random neighbor, or through all nodes in turn") == "cyclic";

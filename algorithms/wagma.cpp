@@ -51,7 +51,7 @@ std::vector<int> wagma_bits(Step t, NodeId nodes, NodeId group_size, bool is_dyn
 
 namespace {
 
-struct Settings {
+struct WagmaSettings {
   NodeId group_size;
   Step tau;
   bool is_dynamic;
@@ -76,7 +76,7 @@ Vector group_average(const Node& node, const std::vector<PartialAllreduce::Resul
   return averages.join();
 }
 
-Task<> run(Node& node, const Settings& settings) {
+Task<> run(Node& node, const WagmaSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::span<const NodeId> everybody = node.everybody();
   const Step tau = settings.tau;
@@ -117,7 +117,7 @@ Task<> run(Node& node, const Settings& settings) {
 }  // namespace
 
 Program wagma(const Section& section, const Context& context) {
-  Settings settings;
+  WagmaSettings settings;
   const NodeId nodes = context.nodes;
   const int bits = std::bit_width(static_cast<std::uint32_t>(nodes)) - 1;
   const auto size = section.optional<std::int64_t>(
