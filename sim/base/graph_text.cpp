@@ -207,7 +207,7 @@ std::string plain_dot(std::string_view text) {
                                      word));
       }
       if (!std::ranges::all_of(word, is_ascii)) {  // which Boost takes in quotes only
-        plain += quoted(word);
+        plain += quoted(skipped());
         continue;
       }
       is_announced |= lower(word) == "subgraph";
