@@ -160,7 +160,8 @@ TEST_CASE("of two eigenvalues that nearly are equal the gap is the larger one's"
   for (NodeId node = 1; node <= 3 * arm; ++node)
     connections.push_back({node % arm == 1 ? 0 : node - 1, node});
   const Topology star = mix(3 * arm + 2, connections, {});
-  check_gap(star, slow_gap(star));
+  // The dense method takes W_ii as it was rounded to float.
+  CHECK(spectral_gap(star).gap == starling::test::relative(slow_gap(star), 1e-5));
 }
 
 TEST_CASE("a topology in two parts has no gap") {
