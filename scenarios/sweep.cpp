@@ -44,8 +44,12 @@ Quantity read_quantity(const Setting& setting, std::string_view text) {
   return quantity;
 }
 
-/// The shortest text of a number without the last bits of rounding: 0.1 * 3 is 0.3.
-std::string short_text(double number) { return fmt::format("{:.12g}", number); }
+/// The shortest text of a number without the last bits of rounding: 0.1 * 3 is 0.3. Of whole ones all digits.
+std::string short_text(double number) {
+  constexpr double exact = 0x1p53;
+  const bool is_whole = std::fabs(number) < exact && number == std::trunc(number);
+  return is_whole ? fmt::format("{:.0f}", number) : fmt::format("{:.12g}", number);
+}
 
 /// "a .. b", "a .. b step c", "a .. b times c".
 std::vector<std::string> read_range(const Setting& setting, std::string_view text) {
@@ -79,7 +83,8 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
   if (last.number < first.number) refuse("needs a range that does not fall");
 
   std::vector<std::string> values;
-  const double slack = 1e-9 * (std::fabs(last.number) + std::fabs(change.number));
+  double slack = 1e-9 * (std::fabs(last.number) + std::fabs(change.number));
+  if (!is_geometric) slack = std::min(slack, 0.5 * change.number);
   for (std::int64_t i = 0;; ++i) {
     const double factor = std::pow(change.number, static_cast<double>(i));
     const double number = is_geometric ? first.number * factor

@@ -1,7 +1,8 @@
 // The Lanczos iteration without reorthogonalization: it finds the largest eigenvalue, all that is
 // wanted here, as well as with it (Paige, "Accuracy and effectiveness of the Lanczos algorithm for
 // the symmetric eigenproblem", Linear Algebra and its Applications 34, 1980), in the memory of a
-// few vectors.
+// few vectors. But of two that lie close together it may stay at the smaller one for long. So where
+// nodes are few it goes on, with reorthogonalization, until no direction is left.
 
 #include "topology/spectrum.hpp"
 
@@ -28,6 +29,11 @@ void remove_mean(Values& x) {
   for (const double value : x) sum += value;
   const double mean = sum / static_cast<double>(x.size());
   for (double& value : x) value -= mean;
+}
+
+void remove(Values& x, const Values& direction) {
+  const double part = dot(x, direction);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] -= part * direction[i];
 }
 
 /// The symmetric operator x -> M^T (I - J) M x. Vectors of equal entries are in its kernel.
@@ -113,6 +119,11 @@ SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits) {
   // Once the residual is so small, the square of it, which is the error of the eigenvalue, is
   // nothing.
   constexpr double exhausted = 1e-12;
+  constexpr NodeId few_nodes = 256;  // some hundredths of a second
+
+  const auto directions = topology.nodes() - 1;  // without that of equal entries
+  const bool takes_all = topology.nodes() <= few_nodes && limits.iterations >= directions;
+  std::vector<Values> taken;
 
   Shrinkage shrinkage(topology);
   Values v(shrinkage.size());
@@ -135,12 +146,16 @@ SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits) {
     const double alpha = dot(w, v);
     for (std::size_t i = 0; i < w.size(); ++i) w[i] -= alpha * v[i] + beta * previous[i];
     remove_mean(w);  // rounding would let the eigenvalue 1 of M back in
+    if (takes_all) {
+      taken.push_back(v);
+      for (const Values& direction : taken) remove(w, direction);
+    }
     beta = std::sqrt(dot(w, w));
     tridiagonal.diagonal.push_back(alpha);
 
-    const bool is_exhausted = beta <= exhausted;
+    const bool is_exhausted = beta <= exhausted || (takes_all && k == directions);
     const bool is_last = k >= limits.iterations;
-    if (is_exhausted || is_last || k == next_check) {
+    if (is_exhausted || is_last || (!takes_all && k == next_check)) {
       next_check = k + std::max(2, k / 8);
       const double last_gap = gap;
       gap = 1 - std::sqrt(std::max(0.0, tridiagonal.largest_eigenvalue()));

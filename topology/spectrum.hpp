@@ -27,12 +27,14 @@ struct SpectrumLimits {
 };
 
 /// Of circulant topologies in closed form (topology/circulant.hpp), whatever the limits. Of others by
-/// Lanczos iteration on ((I-J)M)^T (I-J)M from a fixed random start, until two successive checks,
-/// each at an eighth more iterations, change the gap by less than the tolerance. Same topology,
-/// same bits. Each iteration passes twice over all arcs. Some 1/sqrt(gap) of them are needed, so
-/// the default limit is for gaps above 1e-7: a torus of a million nodes is well inside, a path of
-/// more than some ten thousand outside. W_ii is taken as what the other weights of its row leave of
-/// one, so that tiny gaps do not drown in its rounding.
+/// Lanczos iteration on ((I-J)M)^T (I-J)M from a fixed random start: of up to 256 nodes to its end, if
+/// the limit allows that; else until two successive checks, each at an eighth more iterations, change
+/// the gap by less than the tolerance, which may take the second largest singular value for the
+/// largest where they differ by little more. Same topology, same bits. Each iteration passes twice
+/// over all arcs. Some 1/sqrt(gap) of them are needed, so the default limit is for gaps above 1e-7: a
+/// torus of a million nodes is well inside, a path of more than some ten thousand outside. W_ii is
+/// taken as what the other weights of its row leave of one, so that tiny gaps do not drown in its
+/// rounding.
 SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits = {});
 
 }  // namespace starling::topologies

@@ -113,6 +113,8 @@ bool is_one_word(std::string_view word) {
   return points <= 1 && digits >= 1 && points + digits == std::ssize(word);
 }
 
+bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
+
 /// A value in quotes.
 std::string quoted(std::string_view inside) {
   std::string text = "\"";
@@ -203,6 +205,10 @@ std::string plain_dot(std::string_view text) {
             scan.line(), fmt::format("expected a name or a number in digits, found {}..; anything "
                                      "else must be in quotes, like \"1e-3\"",
                                      word));
+      }
+      if (!std::ranges::all_of(word, is_ascii)) {  // which Boost takes in quotes only
+        plain += quoted(skipped());
+        continue;
       }
       is_announced |= lower(word) == "subgraph";
     } else {

@@ -160,6 +160,11 @@ bool MpiSession::all_leave() {
     if (MPI_Test(&request, &is_done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
     if (is_done) return true;
     if (is_failing && Clock::now() - began > limit) return false;
+    try {
+      if (patience_ != std::chrono::nanoseconds::max() && has_message(call_tag)) lose();  // answers
+    } catch (const Error&) {
+      return has_lost_ && all_leave();
+    }
   }
 }
 

@@ -2,7 +2,7 @@
 // Nobody above sees mpi.h. Every wait in here naps between looks: many ranks may share a core.
 //
 // Lost ranks: who waits longer than limit_waits() allows calls all others; those that do not answer are lost, and the
-// others go on to the end without them. `keeper()` is then the one that saves what there is.
+// others go on to the end without them, where they answer, too. `keeper()` is then the one that saves what there is.
 //
 // How a failure ends: run() of the transport fails on all ranks alike. Anything else that fails on
 // one rank only must not leave the others waiting: the session's end is a meeting of all ranks, and

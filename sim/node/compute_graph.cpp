@@ -493,9 +493,11 @@ void ComputeGraph::complete() {
     for (const ValueId value : freed_at_completion_) host_copies_.erase(value);
   }
   freed_at_completion_.clear();
-  free_slots_.insert(free_slots_.end(), slots_freed_at_completion_.begin(),
-                     slots_freed_at_completion_.end());
-  slots_freed_at_completion_.clear();
+  std::erase_if(slots_freed_at_completion_, [this](std::uint32_t slot) {
+    if (slots_[slot].window > completed_window_) return false;  // of the window about to run
+    free_slots_.push_back(slot);
+    return true;
+  });
   while (!deliveries_.empty()) {
     const auto& [scalar, where] = deliveries_.front();
     if (slots_[scalar.slot_].window > completed_window_) break;

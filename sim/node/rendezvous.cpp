@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "sim/base/error.hpp"
 #include "sim/node/transport.hpp"
 
 namespace starling {
@@ -85,6 +86,13 @@ TimedWait* Rendezvous::end(const Message& message) {
   if (wait != nullptr) wait->turn = sends->second.last_start;
   sends_.erase(sends);
   return wait;
+}
+
+void Rendezvous::wait(NodeId node, Tag tag, TimedWait& wait) {
+  Sends& sends = sends_.at({node, tag});
+  ensure(sends.wait == nullptr,
+         "two fibres of a node wait until what it sent by one tag is through");
+  sends.wait = &wait;
 }
 
 bool Rendezvous::add_leaving(std::uint32_t id) {

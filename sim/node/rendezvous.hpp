@@ -52,8 +52,8 @@ class Rendezvous {
   TimedWait* end(const Message& message);
   /// Whether a message that `node` has sent by `tag` is not through.
   bool is_sending(NodeId node, Tag tag) const { return sends_.contains({node, tag}); }
-  /// `wait` stays where it is until end() answers with it.
-  void wait(NodeId node, Tag tag, TimedWait& wait) { sends_.at({node, tag}).wait = &wait; }
+  /// `wait` stays where it is until end() answers with it; the only one of its node and tag.
+  void wait(NodeId node, Tag tag, TimedWait& wait);
 
   // --- The end of an instant ---------------------------------------------------------------------------------
   /// The message may set off. Answers whether it is the first of this instant.

@@ -50,6 +50,7 @@ repeats = 2
 # the [sweep] section -> names of the points, or a piece of the sentence that refuses it
 POINTS = [
     ("run.steps = 1 .. 3", ["steps=1", "steps=2", "steps=3"]),
+    ("run.seed = 1000000000001 .. 1000000000003", ["seed=1000000000001", "seed=1000000000002", "seed=1000000000003"]),
     ("run.nodes = 4 .. 16 times 2", ["nodes=4", "nodes=8", "nodes=16"]),
     ("algorithm.learning_rate = 0.1 .. 0.3 step 0.1, 1", [f"learning_rate={v}" for v in ("0.1", "0.2", "0.3", "1")]),
     ("compute.gradient = 0 .. 320 ms step 160", ["gradient=0ms", "gradient=160ms", "gradient=320ms"]),

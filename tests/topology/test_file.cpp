@@ -223,6 +223,13 @@ TEST_CASE("malformed files are refused with the reader's reason") {
             .ends_with("but 2 different ones occur"));
 }
 
+TEST_CASE("names in DOT need no quotes, whatever their letters") {
+  const test::TemporaryDirectory directory;
+  const auto topology = make_file(
+      directory.write("z.dot", "graph { Zürich -- Bern [label=größer]; Zürich -- \"Genève\" }"), 3);
+  CHECK(test::peers(topology.out(2)) == Peers{0, 1});
+}
+
 TEST_CASE("what DOT would take apart into several words is refused, and read in quotes") {
   // Boost's reader makes weight = 1 of the first, and the second a path of other nodes.
   for (const auto& [wrong, found] :

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "tests/sim/engine/place.hpp"
+#include "tests/support/fault.hpp"
 
 namespace starling::test_rendezvous {
 namespace {
@@ -183,6 +184,20 @@ TEST_CASE("a stall names the messages that nobody has asked for") {
   CAPTURE(what);
   CHECK(what.find("node 1 has not asked for a message of node 0 (tag 5)") != std::string::npos);
   CHECK(what.find("node 0 has not asked for a message of node 1 (tag 5)") != std::string::npos);
+}
+
+TEST_CASE("two fibres of a node that wait for what it sent by one tag are a fault of the program") {
+  const auto wait = [](Node& node) -> Task<> { co_await node.sent(1); };
+  const std::string fault = test::fault_of([&] {
+    Pair pair;
+    pair.run([&](Node& node) -> Task<> {
+      if (node.id() == 1) co_return;
+      node.send(1, 1, numbers(node));
+      node.spawn(wait(node));
+      co_await node.sent(1);
+    });
+  });
+  CHECK(fault.find("two fibres of a node wait") != std::string::npos);
 }
 
 }  // namespace starling::test_rendezvous

@@ -89,6 +89,11 @@ def main():
         )
         judge(f"lose-one: status {status}", is_good, output)
 
+        # A rank hangs when others have ended already: these are not taken for lost.
+        status, output = finish(start(launcher, 3, options.program, "leave-early"))
+        is_good = status not in (0, None) and output.count("error: lost rank 2 of 3") == 1
+        judge(f"leave-early: status {status}", is_good, output)
+
         # Ctrl-C: all ranks end together and what was computed can be kept.
         process = start(launcher, 3, options.program, "train-until-signal")
         for line in process.stdout:

@@ -2,7 +2,7 @@
 // several numbers). Every rank runs every test; checks are made where the node lives. A REQUIRE
 // that stops one rank alone would leave the others waiting, so there are only CHECKs.
 //
-// With an argument (fail-alone, fail-quietly, fail-together, lose-one, train-until-signal) the program
+// With an argument (fail-alone, fail-quietly, fail-together, lose-one, leave-early, train-until-signal) the program
 // instead does as a whole what must never hang.
 
 #define DOCTEST_CONFIG_IMPLEMENT
@@ -1107,6 +1107,16 @@ int lose_one(MpiSession& mpi) {
   });
 }
 
+/// Rank 0 waits in vain for the last one, while those between have come to their end.
+int leave_early(MpiSession& mpi) {
+  mpi.barrier();
+  mpi.limit_waits(std::chrono::seconds(3), nullptr);
+  const int hanging = mpi.ranks() - 1;
+  if (mpi.rank() == hanging) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (mpi.rank() > 0) return 0;
+  return guarded(mpi, [&] { mpi.receive_text(hanging); });
+}
+
 }  // namespace
 
 MpiSession& session() { return *the_session; }
@@ -1115,6 +1125,7 @@ int run_mode(std::string_view mode) {
   if (mode == "train-until-signal") return train_until_signal(session());
   if (mode == "fail-together") return fail_together(session());
   if (mode == "lose-one") return lose_one(session());
+  if (mode == "leave-early") return leave_early(session());
   return fail_alone(session(), mode == "fail-quietly");
 }
 

@@ -1,3 +1,4 @@
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
@@ -50,6 +51,17 @@ class Failing final : public test::ToyWorkload {
   }
   bool fails = false;
   mutable std::int64_t asked = 0;
+};
+
+/// Computes no second gradient of a node before a test lets it.
+class Waiting final : public test::ToyWorkload {
+ public:
+  Waiting() : ToyWorkload(2) {}
+  void gradients(std::span<GradientRequest> requests) const override {
+    if (requests.front().draw == 1) may_begin.wait(false);
+    ToyWorkload::gradients(requests);
+  }
+  std::atomic<bool> may_begin = false;
 };
 
 std::vector<float> numbers(ComputeGraph& graph, const Vector& x) {
@@ -476,6 +488,24 @@ TEST_CASE("no window is run again after one has failed where it was flushed") {
   CHECK_THROWS_WITH_AS(graph.flush(), "it fails", Error);
   CHECK_NOTHROW(graph.flush());
   CHECK(workload.asked == 2);
+}
+
+TEST_CASE("a number that nobody asks for does not get into the place of a later one") {
+  CpuBackend backend;
+  Waiting workload;
+  ComputeGraph graph(backend, workload, {.window_gradients = 2, .folds_sums = false},
+                     ComputeGraph::Execution::overlapped);
+  const Vector x = graph.initial_model();
+  for (const Step draw : {0, 1}) {  // a window each
+    graph.gradient(0, draw, x);     // its loss is dropped before it is computed
+    graph.gradient(1, draw, x);
+  }
+  double later = -1;
+  graph.deliver(graph.gradient(0, 2, x).loss, &later);
+  workload.may_begin = true;
+  workload.may_begin.notify_all();
+  graph.deliver_known();  // the second window has run, the third has not
+  CHECK(later == -1);
 }
 
 }  // namespace starling::test_compute_graph
