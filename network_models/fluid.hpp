@@ -72,6 +72,7 @@ class Fluid final : public NetworkModel {
     std::uint32_t next;      // started after it by the same pair
     std::uint32_t follower;  // of its stream: sets off when this one has arrived
   };
+  static_assert(sizeof(Message) == 40);
   // The messages of a pair of nodes that are not delivered yet, in order of starting.
   struct Pair {
     std::uint32_t first = none;

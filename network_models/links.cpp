@@ -91,7 +91,7 @@ std::uint32_t Routes::find(NodeId source, NodeId destination) {
   Duration latency{};
   for (const LinkId link : scratch_) latency = sum(latency, fabric_.links[link].latency);
   const auto number = static_cast<std::uint32_t>(routes_.size());
-  if (2 * (routes_.size() + 1) > slots_.size()) grow();
+  if (4 * (routes_.size() + 1) > 3 * slots_.size()) grow();
   slot_of(source, destination) = {destination, number};
   routes_.push_back(
       {source, destination, latency, keep(scratch_), static_cast<std::uint32_t>(scratch_.size())});

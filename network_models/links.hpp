@@ -84,6 +84,7 @@ class Routes {
     std::uint32_t first;  // link, in the arena
     std::uint32_t links;
   };
+  static_assert(sizeof(Route) == 24);
   struct Slot {
     NodeId destination = 0;
     std::uint32_t number = no_route;  // whose source is known there
@@ -94,8 +95,9 @@ class Routes {
 
   Fabric fabric_;
   std::vector<Route> routes_;
-  std::vector<Slot, CacheAligned<Slot>> slots_;  // hash table, at most half full: see slot_of()
-  std::vector<std::vector<LinkId>> arena_;       // blocks that never grow past what they reserved
+  std::vector<Slot, CacheAligned<Slot>>
+      slots_;  // hash table, at most three quarters full: see slot_of()
+  std::vector<std::vector<LinkId>> arena_;  // blocks that never grow past what they reserved
   std::vector<LinkId> scratch_;
 };
 

@@ -95,7 +95,7 @@ void FinishHeap::build() {
 
 void LinkHeap::clear(std::size_t room) {
   size_ = 0;
-  if (entries_.size() < room + 3) entries_.resize(2 * room + 3);
+  if (entries_.size() < room + 3) entries_.resize(room + 3);
 }
 
 void LinkHeap::build() {

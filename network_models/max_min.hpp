@@ -183,6 +183,7 @@ class MaxMin {
     std::uint32_t is_released : 1 = 0;  // filled again; the others are held
     std::uint32_t is_free : 1 = 0;      // released and not fixed yet
   };
+  static_assert(sizeof(Flow) == 32);
   /// What a flow has still to carry.
   struct Rest {
     double bytes = 0;  // at `updated`
