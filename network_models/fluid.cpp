@@ -60,7 +60,7 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
 double Fluid::rate_alone(std::uint32_t route) const {
   const Terms& terms = terms_of(route);
   const double factor = rules_.bandwidth_factor.common;
-  double rate = std::min(terms.bound, factor * routes_[route].bytes_per_second);
+  double rate = std::min(terms.bound, factor * routes_.bytes_per_second(route));
   if (terms.back.empty()) return rate;
   std::map<LinkId, double> load;  // of one byte per second
   for (const LinkId link : links_of(route)) load[link] += 1;
@@ -83,19 +83,18 @@ std::uint32_t Fluid::find_pair(NodeId source, NodeId destination) {
 void Fluid::agree_terms(NodeId source, NodeId destination, std::uint32_t number) {
   if (number < terms_.size() && terms_[number].weight > 0) [[likely]]
     return;
-  const Route route = routes_[number];
   Terms terms;
-  if (rules_.back_share > 0) terms.back = routes_[routes_.find(destination, source)].links;
-  const double latency = to_seconds(route.latency);
+  if (rules_.back_share > 0) terms.back = links_of(routes_.find(destination, source));
+  const double latency = to_seconds(routes_.latency(number));
   if (rules_.window > 0 && latency > 0) {
     const double bound = rules_.window / (2 * latency);
-    const double fastest = settings_.schedule.largest_factor() * route.bytes_per_second;
+    const double fastest = settings_.schedule.largest_factor() * routes_.bytes_per_second(number);
     if (bound < fastest) terms.bound = rules_.bandwidth_factor.common * bound;
   }
   terms.weight = 1;
   if (rules_.is_weighted) {
     double cost = latency;
-    for (const LinkId link : route.links) {
+    for (const LinkId link : links_of(number)) {
       cost += rules_.weight_bytes / routes_.links()[link].bytes_per_second;
     }
     // SimGrid gives all flows without latency weight 1, far less than those with the least of it; here they keep it only if
@@ -108,20 +107,10 @@ void Fluid::agree_terms(NodeId source, NodeId destination, std::uint32_t number)
 
 Duration Fluid::latency_of(std::uint32_t route, std::int64_t bytes) const {
   const SizeFactor& factor = rules_.latency_factor;
-  Duration latency = routes_[route].latency;
+  Duration latency = routes_.latency(route);
   if (factor.common != 1) latency = scaled(latency, factor.common);
   if (!factor.steps.empty()) latency = scaled(latency, factor.of(bytes));
   return sum(rules_.message_latency, latency);
-}
-
-std::uint32_t Fluid::allocate() {
-  if (free_ == none) {
-    messages_.emplace_back();
-    return static_cast<std::uint32_t>(messages_.size() - 1);
-  }
-  const std::uint32_t index = free_;
-  free_ = messages_[index].next;
-  return index;
 }
 
 void Fluid::watch(NetworkLog& log) {
@@ -150,18 +139,17 @@ void Fluid::start(const Transfer& transfer, NetworkClock& clock) {
   ++under_way_;
   keep_schedule(clock);
   const std::uint32_t number = find_pair(transfer.source, transfer.destination);
-  const std::uint32_t index = allocate();
-  messages_[index] = {.id = transfer.id,
-                      .route = number,
-                      .bytes = transfer.bytes,
-                      .sequence = next_sequence_++,
-                      .next = none,
-                      .follower = none,
+  const std::uint32_t index = transfer.id;
+  if (index >= messages_.size()) messages_.resize(index + 1);
+  messages_[index] = {.bytes = transfer.bytes,
                       .stream = transfer.stream,
-                      .source = transfer.source,
+                      .sequence = next_sequence_++,
                       .is_in_turn = transfer.is_in_turn,
                       .is_ready = false,
-                      .is_through = false};
+                      .is_through = false,
+                      .route = number,
+                      .next = none,
+                      .follower = none};
   Pair& pair = pairs_[number];
   const std::uint32_t before = transfer.is_in_turn ? none : last_of(pair, transfer.stream);
   (pair.first == none ? pair.first : messages_[pair.last].next) = index;
@@ -191,7 +179,7 @@ std::uint32_t Fluid::last_of(const Pair& pair, std::uint64_t stream) const {
 bool Fluid::is_turn_of(std::uint32_t index) {
   const Message& message = messages_[index];
   if (!message.is_in_turn) return true;
-  const auto source = static_cast<std::size_t>(message.source);
+  const auto source = static_cast<std::size_t>(routes_.source(message.route));
   if (in_turn_.size() <= source) in_turn_.resize(source + 1);
   const auto stream = std::ranges::find(in_turn_[source], message.stream, &Stream::name);
   if (stream == in_turn_[source].end()) {
@@ -206,7 +194,7 @@ bool Fluid::is_turn_of(std::uint32_t index) {
 void Fluid::pass_turn(const Message& message, NetworkClock& clock) {
   if (message.follower != none) return set_off(message.follower, clock);
   if (!message.is_in_turn) return;
-  auto& streams = in_turn_[static_cast<std::size_t>(message.source)];
+  auto& streams = in_turn_[static_cast<std::size_t>(routes_.source(message.route))];
   streams.erase(std::ranges::find(streams, message.stream, &Stream::name));
 }
 
@@ -273,16 +261,15 @@ void Fluid::finish(NetworkClock& clock) {
     if (sharing_.is_settled()) arm(clock);
     return;
   }
-  through_.clear();
-  for (const FlowId flow : done_) {
-    const Message& message = messages_[message_of_[flow]];
-    through_.push_back(std::exchange(message_of_[flow], none));
+  for (std::uint32_t& each : done_) {
+    each = std::exchange(message_of_[each], none);
+    const Message& message = messages_[each];
     if (settings_.schedule.is_random()) leave_links(message.route);
     if (log_ == nullptr) continue;
     for (const LinkId link : links_of(message.route)) log_->carry(link, message.bytes);
   }
-  std::ranges::sort(through_, {}, [&](std::uint32_t i) { return messages_[i].sequence; });
-  for (const std::uint32_t index : through_) arrive(index, clock);
+  std::ranges::sort(done_, {}, [&](std::uint32_t i) { return messages_[i].sequence; });
+  for (const std::uint32_t index : done_) arrive(index, clock);
   settle_at_end_of_instant(clock);
 }
 
@@ -296,14 +283,14 @@ void Fluid::arrive(std::uint32_t index, NetworkClock& clock) {
     Message& message = messages_[first];
     if (message.is_ready && message.bytes == 0) message.is_through = true;
     if (!message.is_through) {
-      if (std::exchange(message.is_ready, false)) open_flow(first, clock);
+      const bool is_its_turn = message.is_ready != 0;
+      message.is_ready = false;
+      if (is_its_turn) open_flow(first, clock);
       return;
     }
     pairs_[route].first = message.next;
-    clock.deliver(clock.now(), message.id);
+    clock.deliver(clock.now(), first);
     pass_turn(message, clock);
-    message.next = free_;
-    free_ = first;
     --under_way_;
   }
 }

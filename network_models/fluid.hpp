@@ -58,22 +58,21 @@ class Fluid final : public NetworkModel {
 
  private:
   static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
-  // Low bits of a cookie; above them, the number of the message that joins.
+  // Low bits of a cookie; above them, the message that joins.
   enum Kind : std::uint64_t { join_timer, settle_timer, finish_timer, schedule_timer };
 
   struct Message {
-    std::uint32_t id;
-    std::uint32_t route;
     std::int64_t bytes;
-    std::uint64_t sequence;  // order of starting
-    std::uint32_t next;      // started after it by the same pair; or next free record
+    std::uint64_t stream;          // see Transfer
+    std::uint64_t sequence : 61;   // order of starting
+    std::uint64_t is_in_turn : 1;  // see Transfer
+    std::uint64_t is_ready : 1;    // has paid its latency, waits for an earlier one of its pair
+    std::uint64_t is_through : 1;  // but an earlier one of its pair is not
+    std::uint32_t route;
+    std::uint32_t next;      // started after it by the same pair
     std::uint32_t follower;  // of its stream: sets off when this one has arrived
-    std::uint64_t stream;    // see Transfer
-    NodeId source;
-    bool is_in_turn;  // see Transfer
-    bool is_ready;    // has paid its latency, waits for an earlier one of its pair
-    bool is_through;  // but an earlier one of its pair is not
   };
+  static_assert(sizeof(Message) == 40);
   // The messages of a pair of nodes that are not delivered yet, in order of starting.
   struct Pair {
     std::uint32_t first = none;
@@ -93,11 +92,10 @@ class Fluid final : public NetworkModel {
 
   std::uint32_t find_pair(NodeId source, NodeId destination);
   void agree_terms(NodeId source, NodeId destination, std::uint32_t route);
-  std::span<const LinkId> links_of(std::uint32_t route) const { return routes_[route].links; }
+  std::span<const LinkId> links_of(std::uint32_t route) const { return routes_.links_of(route); }
   const Terms& terms_of(std::uint32_t route) const { return terms_[has_terms_ ? route : 0]; }
   Duration latency_of(std::uint32_t route, std::int64_t bytes) const;
   double rate_alone(std::uint32_t route) const;
-  std::uint32_t allocate();
   void add_under_way(Time now, std::span<std::int64_t> bytes) const;
   std::uint32_t last_of(const Pair& pair, std::uint64_t stream) const;
   bool is_turn_of(std::uint32_t index);
@@ -121,17 +119,15 @@ class Fluid final : public NetworkModel {
   FluidSettings settings_;
   Routes routes_;
   MaxMin sharing_;
-  std::vector<Pair> pairs_;   // by number of route
-  bool has_terms_;            // that differ from pair to pair
-  std::vector<Terms> terms_;  // by number of route; else one for all
-  std::vector<Message> messages_;
-  std::uint32_t free_ = none;
+  std::vector<Pair> pairs_;                   // by number of route
+  bool has_terms_;                            // that differ from pair to pair
+  std::vector<Terms> terms_;                  // by number of route; else one for all
+  std::vector<Message> messages_;             // by id of the transfer
   std::vector<std::vector<Stream>> in_turn_;  // by source, streams that go in turn: few at a time
   std::uint64_t next_sequence_ = 0;
   std::vector<std::uint32_t> message_of_;  // (flows), or none
   std::size_t stuck_ = 0;  // flows over links that are away for good, if others fail at random
-  std::vector<FlowId> done_;
-  std::vector<std::uint32_t> through_;
+  std::vector<std::uint32_t> done_;  // flows, then their messages
   bool will_settle_ = false;
   Time armed_ = Time::max();        // the earliest finish timer that is still to come
   Time schedule_at_ = Time::max();  // the schedule timer that is still to come

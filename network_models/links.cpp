@@ -25,8 +25,7 @@ Duration parse_latency(std::string_view text) {
 
 namespace {
 
-constexpr std::uint64_t no_pair = std::numeric_limits<std::uint64_t>::max();
-constexpr std::size_t per_line = 4;  // slots
+constexpr std::size_t per_source = 4;  // slots
 
 }  // namespace
 
@@ -36,62 +35,75 @@ std::string host_link_name(LinkId link) {
 
 // ----- Routes
 
-Routes::Routes(Fabric fabric) : fabric_(std::move(fabric)), slots_(1024, {no_pair, 0}) {}
+Routes::Routes(Fabric fabric) : fabric_(std::move(fabric)), slots_(1024) {}
 
-// The first pairs of a source lie on a cache line of its own, so that nodes that send in order find theirs in order; the others
-// anywhere (double hashing: those lines are a long full stretch, which steps of one would walk along).
-Routes::Slot& Routes::slot_of(std::uint64_t pair) {
+// The first pairs of a source have slots beside each other, so that nodes that send in order find theirs in order; the others
+// anywhere (double hashing: those slots are a long full stretch, which steps of one would walk along).
+Routes::Slot& Routes::slot_of(NodeId source, NodeId destination) {
+  const auto is_it = [&](const Slot& slot) {
+    return slot.number == no_route ||
+           (slot.destination == destination && routes_[slot.number].source == source);
+  };
   const std::size_t mask = slots_.size() - 1;
-  Slot* const line = &slots_[(pair >> 32) * per_line & mask];
-  for (std::size_t j = 0; j < per_line; ++j) {
-    if (line[j].pair == pair || line[j].pair == no_pair) return line[j];
+  Slot* const first = &slots_[static_cast<std::size_t>(source) * per_source & mask];
+  for (std::size_t j = 0; j < per_source; ++j) {
+    if (is_it(first[j])) return first[j];
   }
+  const auto pair =
+      static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
   const std::uint64_t hash = pair * 0x9E3779B97F4A7C15u;
   const std::size_t step = hash >> 48 | 1;
   std::size_t i = hash >> 32 & mask;
-  while (slots_[i].pair != pair && slots_[i].pair != no_pair) i = (i + step) & mask;
+  while (!is_it(slots_[i])) i = (i + step) & mask;
   return slots_[i];
 }
 
 void Routes::grow() {
-  decltype(slots_) old(2 * slots_.size(), {no_pair, 0});
-  old.swap(slots_);
-  for (const Slot& slot : old) {
-    if (slot.pair != no_pair) slot_of(slot.pair) = slot;
+  slots_.assign(2 * slots_.size(), {});
+  for (std::uint32_t number = 0; number < routes_.size(); ++number) {
+    const Route& route = routes_[number];
+    slot_of(route.source, route.destination) = {route.destination, number};
   }
 }
 
-std::span<const LinkId> Routes::keep(const std::vector<LinkId>& links) {
+std::uint32_t Routes::keep(const std::vector<LinkId>& links) {
   if (arena_.empty() || arena_.back().capacity() - arena_.back().size() < links.size()) {
     arena_.emplace_back();
-    arena_.back().reserve(std::max(block_size, links.size()));
+    arena_.back().reserve(std::max<std::size_t>(block_size, links.size()));
   }
   std::vector<LinkId>& block = arena_.back();
-  const std::size_t first = block.size();
+  const std::size_t first = (arena_.size() - 1) * block_size + block.size();
+  ensure(first < no_route, "the links of routes have numbers");
   block.insert(block.end(), links.begin(), links.end());
-  return std::span<const LinkId>(block).subspan(first);
+  // A longer one takes the numbers of the blocks that it is as long as.
+  arena_.resize(arena_.size() + (block.size() - 1) / block_size);
+  return static_cast<std::uint32_t>(first);
 }
 
 std::uint32_t Routes::find(NodeId source, NodeId destination) {
-  const auto pair =
-      static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination);
-  const Slot& known = slot_of(pair);
-  if (known.pair == pair) [[likely]]
+  const Slot& known = slot_of(source, destination);
+  if (known.number != no_route) [[likely]]
     return known.number;
 
   scratch_.clear();
   fabric_.route(source, destination, scratch_);
   ensure(!scratch_.empty(), "a route crosses a link");
-  Route route{.links = keep(scratch_), .latency = {}, .bytes_per_second = MaxMin::unbounded};
-  for (const LinkId link : route.links) {
-    route.latency = sum(route.latency, fabric_.links[link].latency);
-    route.bytes_per_second = std::min(route.bytes_per_second, fabric_.links[link].bytes_per_second);
-  }
-  routes_.push_back(route);
-  const auto number = static_cast<std::uint32_t>(routes_.size() - 1);
-  if (2 * routes_.size() > slots_.size()) grow();
-  slot_of(pair) = {pair, number};
+  Duration latency{};
+  for (const LinkId link : scratch_) latency = sum(latency, fabric_.links[link].latency);
+  const auto number = static_cast<std::uint32_t>(routes_.size());
+  if (4 * (routes_.size() + 1) > 3 * slots_.size()) grow();
+  slot_of(source, destination) = {destination, number};
+  routes_.push_back(
+      {source, destination, latency, keep(scratch_), static_cast<std::uint32_t>(scratch_.size())});
   return number;
+}
+
+double Routes::bytes_per_second(std::uint32_t number) const {
+  double slowest = MaxMin::unbounded;
+  for (const LinkId link : links_of(number)) {
+    slowest = std::min(slowest, fabric_.links[link].bytes_per_second);
+  }
+  return slowest;
 }
 
 }  // namespace starling::network_models

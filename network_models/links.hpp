@@ -51,13 +51,6 @@ struct Fabric {
 /// Names of links that are numbered so.
 std::string host_link_name(LinkId link);
 
-/// The way from one node to another.
-struct Route {
-  std::span<const LinkId> links;
-  Duration latency;         // sum
-  double bytes_per_second;  // of the slowest link
-};
-
 /// The routes of a fabric, each found when it is first asked for; their links lie in one arena that
 /// never moves. Numbers of routes count up from 0 in order of first use.
 class Routes {
@@ -66,25 +59,45 @@ class Routes {
 
   /// Number of the route between two different nodes.
   std::uint32_t find(NodeId source, NodeId destination);
-  const Route& operator[](std::uint32_t number) const { return routes_[number]; }
   std::size_t size() const { return routes_.size(); }
+  NodeId source(std::uint32_t number) const { return routes_[number].source; }
+  std::span<const LinkId> links_of(std::uint32_t number) const {
+    const Route& route = routes_[number];
+    return {&arena_[route.first / block_size][route.first % block_size], route.links};
+  }
+  /// The sum over the links.
+  Duration latency(std::uint32_t number) const { return routes_[number].latency; }
+  /// Of the slowest link.
+  double bytes_per_second(std::uint32_t number) const;
+
   std::span<const Link> links() const { return fabric_.links; }
   std::string name(LinkId link) const { return fabric_.name(link); }
 
  private:
-  static constexpr std::size_t block_size = std::size_t{1} << 16;
-  struct Slot {
-    std::uint64_t pair;
-    std::uint32_t number;
+  static constexpr std::uint32_t block_size = 1U << 16;
+  static constexpr std::uint32_t no_route = ~std::uint32_t{0};
+  // There are as many as pairs of nodes that exchange anything.
+  struct Route {
+    NodeId source;
+    NodeId destination;
+    Duration latency;
+    std::uint32_t first;  // link, in the arena
+    std::uint32_t links;
   };
-  Slot& slot_of(std::uint64_t pair);
+  static_assert(sizeof(Route) == 24);
+  struct Slot {
+    NodeId destination = 0;
+    std::uint32_t number = no_route;  // whose source is known there
+  };
+  Slot& slot_of(NodeId source, NodeId destination);
   void grow();
-  std::span<const LinkId> keep(const std::vector<LinkId>& links);
+  std::uint32_t keep(const std::vector<LinkId>& links);
 
   Fabric fabric_;
   std::vector<Route> routes_;
-  std::vector<Slot, CacheAligned<Slot>> slots_;  // hash table, at most half full: see slot_of()
-  std::vector<std::vector<LinkId>> arena_;       // blocks that never grow past what they reserved
+  std::vector<Slot, CacheAligned<Slot>>
+      slots_;  // hash table, at most three quarters full: see slot_of()
+  std::vector<std::vector<LinkId>> arena_;  // blocks that never grow past what they reserved
   std::vector<LinkId> scratch_;
 };
 

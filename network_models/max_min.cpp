@@ -95,7 +95,7 @@ void FinishHeap::build() {
 
 void LinkHeap::clear(std::size_t room) {
   size_ = 0;
-  if (entries_.size() < room + 3) entries_.resize(2 * room + 3);
+  if (entries_.size() < room + 3) entries_.resize(room + 3);
 }
 
 void LinkHeap::build() {
@@ -143,7 +143,7 @@ template <class Visit>
 void MaxMin::for_each_link(FlowId flow, Visit visit) const {
   const Flow& record = flow_[flow];
   for (std::uint32_t i = 0; i < record.forward_links; ++i) visit(record.forward[i], false);
-  for (std::uint32_t i = 0; i < record.back_links; ++i) visit(record.back[i], true);
+  for (const LinkId link : back(flow)) visit(link, true);
   if (record.is_bounded) visit(own_link(flow), false);
 }
 
@@ -162,15 +162,15 @@ FlowId MaxMin::add(std::span<const LinkId> forward, std::span<const LinkId> back
     free_.pop_back();
   } else {
     flow_.emplace_back();
+    rest_.emplace_back();
+    if (back_share_ > 0) back_.emplace_back();
   }
-  if (back_share_ == 0) back = {};
   flow_[flow] = {.weight = weight,
-                 .remaining = bytes,
                  .forward = forward.data(),
-                 .back = back.data(),
                  .forward_links = static_cast<std::uint32_t>(forward.size()),
-                 .back_links = static_cast<std::uint32_t>(back.size()),
                  .is_bounded = bound < unbounded};
+  rest_[flow] = {.bytes = bytes};
+  if (back_share_ > 0) back_[flow] = back;
   if (bound < unbounded) {
     if (own_link(flow) >= link_.size()) link_.resize(shared_links_ + flow_.size());
     link_[own_link(flow)].capacity = bound;
@@ -194,8 +194,8 @@ void MaxMin::set_capacity(LinkId link, double capacity) {
 }
 
 double MaxMin::remaining(FlowId flow, Time now) const {
-  const auto elapsed = static_cast<double>((now - flow_[flow].updated).count());
-  return std::max(flow_[flow].remaining - rate(flow) * (elapsed / picoseconds_per_second), 0.0);
+  const auto elapsed = static_cast<double>((now - rest_[flow].updated).count());
+  return std::max(rest_[flow].bytes - rate(flow) * (elapsed / picoseconds_per_second), 0.0);
 }
 
 void MaxMin::settle(Time now) {
@@ -215,7 +215,7 @@ void MaxMin::settle(Time now) {
     for_each_link(flow, [&](LinkId link, bool is_back) {
       link_[link].members.push_back({flow, is_back});
     });
-    flow_[flow].updated = now;
+    rest_[flow].updated = now;
     release(flow);
   }
   for (const LinkId link : touched_) open(link);
@@ -232,7 +232,6 @@ void MaxMin::settle(Time now) {
     link_[link].is_open = false;
     link_[link].filled_at = infinity;
   }
-  for (const FlowId flow : open_flows_) flow_[flow].is_released = false;
   touched_.clear();
   free_.insert(free_.end(), left_.begin(), left_.end());
   left_.clear();
@@ -248,7 +247,8 @@ void MaxMin::open(LinkId link) {
 
 void MaxMin::release(FlowId flow) {
   Flow& record = flow_[flow];
-  if (std::exchange(record.is_released, true)) return;
+  if (record.is_released) return;
+  record.is_released = true;
   open_flows_.push_back(flow);
   old_level_.push_back(record.level);
 }
@@ -382,7 +382,7 @@ std::size_t MaxMin::free_from(double from) {
     flow.level = 0;
     ++count;
     for_each_link(id, [&](LinkId link, bool) { open(link); });
-    work_ += flow.forward_links + flow.back_links;
+    work_ += std::int64_t{flow.forward_links} + std::ssize(back(id));
   }
   return count;
 }
@@ -462,23 +462,25 @@ void MaxMin::fix(FlowId id, double level) {
         std::max(state.digits, share > much * state.free_share ? Digits::few : Digits::most);
     state.highest_released = level;  // levels only grow while filling
   });
-  work_ += flow.forward_links + flow.back_links;
+  work_ += std::int64_t{flow.forward_links} + std::ssize(back(id));
 }
 
-// New times of finish for the flows whose rate has changed.
+// New times of finish for the flows whose rate has changed. No flow is released any more.
 void MaxMin::reschedule(Time now) {
-  changed_.clear();
+  std::size_t changed = 0;
   for (std::size_t f = 0; f < open_flows_.size(); ++f) {
     const FlowId id = open_flows_[f];
     Flow& flow = flow_[id];
+    flow.is_released = false;
     if (flow.level == old_level_[f]) continue;
-    const auto elapsed = static_cast<double>((now - flow.updated).count());
-    flow.remaining -= old_level_[f] * flow.weight * (elapsed / picoseconds_per_second);
-    flow.updated = now;
-    changed_.push_back(id);
+    Rest& rest = rest_[id];
+    const auto elapsed = static_cast<double>((now - rest.updated).count());
+    rest.bytes -= old_level_[f] * flow.weight * (elapsed / picoseconds_per_second);
+    rest.updated = now;
+    open_flows_[changed++] = id;
   }
-  finishes_.set_all(changed_,
-                    [&](FlowId id) { return finish_time(now, flow_[id].remaining, rate(id)); });
+  finishes_.set_all(std::span(open_flows_).first(changed),
+                    [&](FlowId id) { return finish_time(now, rest_[id].bytes, rate(id)); });
 }
 
 void MaxMin::check() const {

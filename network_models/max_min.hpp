@@ -171,21 +171,23 @@ class MaxMin {
   void check() const;
 
  private:
-  // One cache line: whoever looks at the members of a link needs much of it.
-  struct alignas(64) Flow {
-    double level = 0;      // 0 while it is free, and until it is first solved for
-    double weight = 0;     // 0: no such flow
-    double remaining = 0;  // bytes, at `updated`
-    Time updated{};
+  // Half a cache line: whoever looks at the members of a link needs all of it, and nothing else.
+  struct alignas(32) Flow {
+    double level = 0;   // 0 while it is free, and until it is first solved for
+    double weight = 0;  // 0: no such flow
     const LinkId* forward = nullptr;
-    const LinkId* back = nullptr;
-    std::uint32_t forward_links = 0;
-    std::uint32_t back_links = 0;
     LinkId bottleneck = 0;  // the link that filled at its level
-    bool is_bounded = false;
+    std::uint32_t forward_links : 29 = 0;
+    std::uint32_t is_bounded : 1 = 0;
     // While solving.
-    bool is_released = false;  // filled again; the others are held
-    bool is_free = false;      // released and not fixed yet
+    std::uint32_t is_released : 1 = 0;  // filled again; the others are held
+    std::uint32_t is_free : 1 = 0;      // released and not fixed yet
+  };
+  static_assert(sizeof(Flow) == 32);
+  /// What a flow has still to carry.
+  struct Rest {
+    double bytes = 0;  // at `updated`
+    Time updated{};
   };
   /// A flow on a link, there or back. Four bytes, as messages cross many links.
   struct Member {
@@ -216,6 +218,9 @@ class MaxMin {
   double share_of(bool is_back, const Flow& flow) const {
     return is_back ? back_share_ * flow.weight : flow.weight;
   }
+  std::span<const LinkId> back(FlowId flow) const {
+    return back_.empty() ? std::span<const LinkId>() : back_[flow];
+  }
   LinkId own_link(FlowId flow) const { return static_cast<LinkId>(shared_links_ + flow); }
   void touch(LinkId link);
   void open(LinkId link);
@@ -239,6 +244,8 @@ class MaxMin {
   std::vector<Link>
       link_;  // after the shared ones one per flow id, that holds a bounded flow to its bound
   std::vector<Flow> flow_;
+  std::vector<Rest> rest_;                     // (flows)
+  std::vector<std::span<const LinkId>> back_;  // (flows), with back_share
   std::vector<LinkId> touched_;
   std::vector<FlowId> free_;
   std::vector<FlowId> joined_;
@@ -251,7 +258,6 @@ class MaxMin {
   std::vector<FlowId> open_flows_;
   std::vector<double> old_level_;  // (open flows)
   std::vector<FlowId> wronged_;
-  std::vector<FlowId> changed_;
   LinkHeap candidates_;
   mutable std::int64_t work_ = 0;
 };

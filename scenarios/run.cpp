@@ -175,13 +175,17 @@ std::string Run::checkpoint() const {
 bool Run::note_standing() {
   if (!hooks_.saves || !is_keeper_()) return false;
   if (saving_.valid()) saving_.wait();
-  network_log_->report(recorder_);
+  if (network_log_) network_log_->report(recorder_);
   observer_->note_consensus();
   return true;
 }
 
+/// At the end. The file is put together in memory, for which what the network still knew makes room.
 void Run::save_now() {
-  if (note_standing()) save(recorder_, parts_.settings.output);
+  if (!note_standing()) return;
+  network_log_.reset();
+  parts_.network.reset();
+  save(recorder_, parts_.settings.output);
 }
 
 /// Between times: where there is no room now, there may be some at the end.
@@ -319,7 +323,7 @@ void Run::evaluate_by_time(NodeId begin, NodeId end) {
 }
 
 void Run::conclude(const std::function<bool()>& run, const std::function<void()>& gather,
-                   bool completes) {
+                   bool completes, const std::function<void()>& make_room) {
   std::string status = "complete";
   bool has_all_steps = true;
   std::exception_ptr early;  // ends the run before its time, with numbers that are whole
@@ -346,6 +350,7 @@ void Run::conclude(const std::function<bool()>& run, const std::function<void()>
       graph_->close();
       if (!early && has_all_steps && is_keeper_()) observer_->check_steps(parts_.settings.steps);
       if (!early && is_keeper_() && graph_->has_numbers()) observer_->check_means();
+      if (make_room) make_room();
       save_now();
     }
   } catch (...) {
@@ -516,22 +521,25 @@ void Run::run_simulation(const Recorder* recorded) {
   std::optional<Replay> replay;
   const bool is_cut = recorded != nullptr && recorded->is_cut();
   if (recorded != nullptr) replay.emplace(recorded->acts, is_cut);
-  SimulatedTransport transport(
-      {.nodes = settings.nodes,
-       .closed_form_collectives = settings.closed_form_collectives,
-       .eager_limit = replay ? Rendezvous::no_limit : settings.eager_limit,
-       .host = host ? &*host : nullptr,
-       .backward = replay ? GradientDuration() : backward_duration(),
-       .per_episode = replay ? GradientDuration() : episode_duration(),
-       .until = until(),
-       .is_done = [&] { return observer_->has_ended(); },
-       .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
-       .failures = parts_.failures.get(),
-       .on_stop = [&](NodeId i) { observer_->lose(i, *parts_.failures->stopped(i, clock->now())); },
-       .replay = replay ? &*replay : nullptr},
+  auto place = std::make_unique<SimulatedTransport>(
+      SimulatedTransport::Settings{
+          .nodes = settings.nodes,
+          .closed_form_collectives = settings.closed_form_collectives,
+          .eager_limit = replay ? Rendezvous::no_limit : settings.eager_limit,
+          .host = host ? &*host : nullptr,
+          .backward = replay ? GradientDuration() : backward_duration(),
+          .per_episode = replay ? GradientDuration() : episode_duration(),
+          .until = until(),
+          .is_done = [&] { return observer_->has_ended(); },
+          .pulse = [this, &clock] { pulse(clock->now(), clock->events()); },
+          .failures = parts_.failures.get(),
+          .on_stop =
+              [&](NodeId i) { observer_->lose(i, *parts_.failures->stopped(i, clock->now())); },
+          .replay = replay ? &*replay : nullptr},
       *parts_.network, *graph_, [this](NodeId node, Step step, BatchName batch) {
         return parts_.compute_time->duration(node, step, batch);
       });
+  SimulatedTransport& transport = *place;
   clock = &transport;
   graph_->follow(transport.running());
   if (parts_.failures) follow_failures();
@@ -572,7 +580,8 @@ void Run::run_simulation(const Recorder* recorded) {
       throw;
     }
   };
-  conclude(run, gather, true);
+  const auto make_room = [&place] { place.reset(); };
+  conclude(run, gather, true, make_room);
 }
 
 }  // namespace starling

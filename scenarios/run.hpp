@@ -95,10 +95,10 @@ class Run {
     return place_.moved_workload ? *place_.moved_workload : *parts_.workload;
   }
   /// Calls run(), then saves what is known, however that ended: gather() brings together what the processes have, the
-  /// process that `completes` computes what is missing, and the keeper saves it. run() answers whether nodes had time
-  /// for all steps.
+  /// process that `completes` computes what is missing, and the keeper saves it, after make_room() if there is one. run()
+  /// answers whether nodes had time for all steps.
   void conclude(const std::function<bool()>& run, const std::function<void()>& gather,
-                bool completes);
+                bool completes, const std::function<void()>& make_room = {});
   /// When the run ends at the latest; a replay does where the recorded run did.
   Time until() const;
   /// Evaluates the models of the nodes here by time, too, if the scenario asks for it.
@@ -160,8 +160,8 @@ class Run {
   std::unique_ptr<Peers> peers_;  // null: this process computes all by itself
   std::unique_ptr<ComputeGraph> graph_;
   std::unique_ptr<Observer> observer_;
-  std::unique_ptr<NetworkLog> network_log_;
-  std::unique_ptr<CheckpointFile> from_;  // to go on from
+  std::unique_ptr<NetworkLog> network_log_;  // null once all of it is saved
+  std::unique_ptr<CheckpointFile> from_;     // to go on from
   std::unique_ptr<Checkpointing> checkpoints_;
   std::vector<std::string> idle_wishes_;
   bool is_at_target_ = false;           // of the scenario: the run ends

@@ -50,6 +50,7 @@ class ExchangeRun final : public NetworkClock {
         network_.on_timer(what, *this);
       } else if (due_[what] == now_) {  // else it was put off
         const auto [source, destination] = ends_[what];
+        free_.push_back(static_cast<std::uint32_t>(what));
         done(source);
         done(destination);
       }
@@ -75,7 +76,7 @@ class ExchangeRun final : public NetworkClock {
     for (const Time time : finish) sum += to_seconds(time);
     return sum / static_cast<double>(finish.size());
   }
-  std::size_t messages() const { return ends_.size(); }
+  std::size_t messages() const { return messages_; }
 
   std::vector<Time> finish;  // (nodes)
 
@@ -112,11 +113,23 @@ class ExchangeRun final : public NetworkClock {
   void meet(NodeId source, NodeId destination) {
     Meeting& meeting = meetings_[pair(source, destination)];
     while (meeting.started < std::min(meeting.sends.size(), meeting.receives)) {
-      ends_.emplace_back(source, destination);
-      due_.push_back(Time::min());
-      const auto id = static_cast<std::uint32_t>(ends_.size() - 1);
+      const std::uint32_t id = take_id();
+      ends_[id] = {source, destination};
+      due_[id] = Time::min();
+      ++messages_;
       network_.start({id, source, destination, meeting.sends[meeting.started++]}, *this);
     }
+  }
+
+  std::uint32_t take_id() {
+    if (free_.empty()) {
+      ends_.emplace_back();
+      due_.emplace_back();
+      return static_cast<std::uint32_t>(ends_.size() - 1);
+    }
+    const std::uint32_t id = free_.back();
+    free_.pop_back();
+    return id;
   }
 
   void done(NodeId node) {
@@ -130,6 +143,8 @@ class ExchangeRun final : public NetworkClock {
   std::unordered_map<std::uint64_t, Meeting> meetings_;  // looked up only, by pair()
   std::vector<std::pair<NodeId, NodeId>> ends_;          // by id
   std::vector<Time> due_;                                // by id; negative: put off
+  std::vector<std::uint32_t> free_;                      // ids of messages that have arrived
+  std::size_t messages_ = 0;
   Calendar calendar_;
   Time now_{};
 };

@@ -494,10 +494,10 @@ TEST_CASE("routes are remembered, with the latency and the slowest link of the w
   fabric.links[2].bytes_per_second = 1e6;  // from 1 upwards
   Routes routes(fabric);
   const std::uint32_t number = routes.find(0, 3);
-  CHECK(routes[number].links.size() == 3);
-  CHECK(routes[number].latency == Duration{3'000'000});
-  CHECK(routes[number].bytes_per_second == 1e6);
-  const LinkId* const where = routes[number].links.data();
+  CHECK(routes.links_of(number).size() == 3);
+  CHECK(routes.latency(number) == Duration{3'000'000});
+  CHECK(routes.bytes_per_second(number) == 1e6);
+  const LinkId* const where = routes.links_of(number).data();
   for (NodeId s = 0; s < 6; ++s) {
     for (NodeId d = 0; d < 6; ++d) {
       if (s != d) routes.find(s, d);
@@ -505,7 +505,30 @@ TEST_CASE("routes are remembered, with the latency and the slowest link of the w
   }
   CHECK(routes.size() == 30);
   CHECK(routes.find(0, 3) == number);
-  CHECK(routes[number].links.data() == where);
+  CHECK(routes.links_of(number).data() == where);
+}
+
+TEST_CASE("routes longer than a block of the arena lie in it as others do") {
+  // From one node of a ring of 140,000 to the one across: 70,000 links, of which a block holds 65,536.
+  constexpr NodeId nodes = 140'000;
+  Routes routes(torus({nodes}, some_link));
+  const auto links_between = [&](NodeId source, NodeId destination) {
+    const auto links = routes.links_of(routes.find(source, destination));
+    return std::vector<LinkId>(links.begin(), links.end());
+  };
+  const std::vector<std::pair<NodeId, NodeId>> pairs = {
+      {0, 1}, {0, nodes / 2}, {1, 2}, {7, 7 + nodes / 2}, {2, 3}};
+  std::vector<std::vector<LinkId>> found;
+  for (const auto& [source, destination] : pairs) {
+    found.push_back(links_between(source, destination));
+    Fabric fabric = torus({nodes}, some_link);
+    std::vector<LinkId> expected;
+    fabric.route(source, destination, expected);
+    CHECK(found.back() == expected);
+  }
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    CHECK(links_between(pairs[i].first, pairs[i].second) == found[i]);
+  }
 }
 
 TEST_CASE("routes stay where they are while thousands of others are found") {
@@ -513,7 +536,7 @@ TEST_CASE("routes stay where they are while thousands of others are found") {
   std::vector<const LinkId*> where;
   for (NodeId s = 0; s < 300; ++s) {
     for (NodeId d = 0; d < 300; ++d) {
-      if (s != d) where.push_back(routes[routes.find(s, d)].links.data());
+      if (s != d) where.push_back(routes.links_of(routes.find(s, d)).data());
     }
   }
   std::size_t i = 0;
@@ -521,7 +544,7 @@ TEST_CASE("routes stay where they are while thousands of others are found") {
     for (NodeId d = 0; d < 300; ++d) {
       if (s == d) continue;
       REQUIRE(routes.find(s, d) == i);
-      REQUIRE(routes[static_cast<std::uint32_t>(i)].links.data() == where[i]);
+      REQUIRE(routes.links_of(static_cast<std::uint32_t>(i)).data() == where[i]);
       REQUIRE(where[i][0] == static_cast<LinkId>(2 * s));
       ++i;
     }

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <memory>
 
 #include <doctest/doctest.h>
 #include <omp.h>
@@ -164,6 +165,51 @@ TEST_CASE("a run whose program returns before its last step does not end as comp
   CHECK_THROWS_WITH_AS(test::run_program(text, end_some_steps),
                        "the program of node 2 ended 2 of 4 steps, then returned", Error);
   CHECK_NOTHROW(test::run_program(text, end_some_steps, {"failures.stop=2 @ 1 ms"}));
+}
+
+namespace {
+
+Task<> wait_forever(Node& node, std::shared_ptr<void> left) {
+  while (left.use_count() > 0) co_await node.sleep(std::chrono::seconds(1));
+}
+
+}  // namespace
+
+TEST_CASE("nodes and network make room before results are saved") {
+  const test::TemporaryDirectory directory;
+  const std::string output = directory.path("room.h5");
+  Assembly parts = assemble(
+      Scenario::parse(test::quadratic_scenario(3, 4, "ring", "kind = dpsgd\nlearning_rate = 0.1\n"),
+                      "test.ini", {"run.output=" + output, "run.until=5 s"}));
+  int left = 0;
+  int left_before = 0;
+  const auto leave = [&](void*) {
+    ++left;
+    left_before += std::filesystem::exists(output) ? 0 : 1;
+  };
+  parts.program = [&](Node& node) {
+    return wait_forever(node, std::shared_ptr<void>(nullptr, leave));
+  };
+  Run run(std::move(parts), {});
+  run.simulate();
+  CHECK(load(output).facts.at("ended") == "at run.until");
+  CHECK(left == 3);
+  CHECK(left_before == 3);
+  CHECK(run.assembly().network == nullptr);
+}
+
+TEST_CASE("what links carried is kept where the first attempt to save fails") {
+  const test::TemporaryDirectory directory;
+  Assembly parts = assemble(Scenario::parse(
+      test::quadratic_scenario(3, 4, "ring", "kind = dpsgd\nlearning_rate = 0.1\n"), "test.ini",
+      {"network.kind=fluid", "network.latency=1 us", "network.bandwidth=1 GB/s",
+       "run.save_models=yes", "run.output=" + directory.path("gone/links.h5")}));
+  directory.write("gone", "not a folder");
+  Run run(std::move(parts), {});
+  CHECK_THROWS_AS(run.simulate(), Error);
+  // 3 hosts, up and down, by which each node sends 4 models to two others.
+  CHECK(run.recorder().links.size() == 6);
+  CHECK(run.recorder().links[0].bytes > 0);
 }
 
 TEST_CASE("a run that diverges late keeps the consensus distances until then") {
