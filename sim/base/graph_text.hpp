@@ -27,8 +27,8 @@ struct OperatorLines {
 OperatorLines find_operators(std::string_view text);
 
 /// The same graph without what Boost's parser of DOT stumbles over, on the same lines: a byte order mark, strings of
-/// HTML and words in letters beyond ASCII (both in quotes instead), and subgraphs that are braces alone (a -- {b c}). Throws GraphFileError for what it would
-/// silently read as several words, like 1e-3 or host.1 without quotes.
+/// HTML and words in letters beyond ASCII (both in quotes instead), and subgraphs that are braces alone (a -- {b c}).
+/// Throws GraphFileError for what it would silently read as several words, like 1e-3 or host.1 without quotes.
 std::string plain_dot(std::string_view text);
 
 }  // namespace starling
