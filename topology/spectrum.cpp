@@ -31,7 +31,7 @@ void remove_mean(Values& x) {
   for (double& value : x) value -= mean;
 }
 
-void remove(Values& x, const Values& direction) {
+void remove_part(Values& x, const Values& direction) {
   const double part = dot(x, direction);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] -= part * direction[i];
 }
@@ -148,7 +148,7 @@ SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits) {
     remove_mean(w);  // rounding would let the eigenvalue 1 of M back in
     if (takes_all) {
       taken.push_back(v);
-      for (const Values& direction : taken) remove(w, direction);
+      for (const Values& direction : taken) remove_part(w, direction);
     }
     beta = std::sqrt(dot(w, w));
     tridiagonal.diagonal.push_back(alpha);
