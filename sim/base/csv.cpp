@@ -61,6 +61,10 @@ std::vector<CsvRow> read_csv(const Section& section, std::string_view key,
                              const std::string& path) {
   std::vector<CsvRow> rows = parse_csv(read_text(section, key, path));
   section.expect(!rows.empty(), key, "{}: cannot read: it is empty", path);
+  // No table has one column.
+  section.expect(rows[0].cells.size() > 1, key,
+                 "{}:{}: expected cells parted by commas, got \"{}\"", path, rows[0].line,
+                 excerpt(rows[0].cells[0]));
   return rows;
 }
 
