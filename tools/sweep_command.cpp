@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <sstream>
 #include <thread>
@@ -234,7 +235,7 @@ void end_together(const Ending& own, const std::function<void(const Ending&)>& e
 }
 #endif
 
-/// Why points failed, and which: the first of them.
+/// Why points failed, and the first of them.
 struct Reason {
   std::string why;
   std::string first_point;
@@ -242,18 +243,18 @@ struct Reason {
 };
 
 /// Which points failed, and why, each reason once; nothing if none did.
-std::string tell_failures(std::vector<std::string> failures, const fs::path& folder,
+std::string tell_failures(const std::vector<std::string>& failures, const fs::path& folder,
                           const Sweep& sweep) {
-  std::ranges::sort(failures);
   if (failures.empty()) return "";
   std::vector<Reason> reasons;
-  for (const std::string& name : failures) {
-    const auto point = std::ranges::find(sweep.points, name, &SweepPoint::name);
-    std::string why = reason_in(log_of(folder, *point));
+  const std::set<std::string> failed(failures.begin(), failures.end());
+  for (const SweepPoint& point : sweep.points) {
+    if (!failed.contains(point.name)) continue;
+    std::string why = reason_in(log_of(folder, point));
     if (why.empty()) why = "its log could not be written";
     auto known = std::ranges::find(reasons, why, &Reason::why);
     if (known == reasons.end())
-      known = reasons.insert(known, {std::move(why), sweep.describe(*point)});
+      known = reasons.insert(known, {std::move(why), sweep.describe(point)});
     ++known->points;
   }
   std::string text = fmt::format("{} point{} failed; the logs are in {}:", failures.size(),

@@ -65,7 +65,7 @@ TEST_CASE("a line whose fields are not parted by commas is told so") {
   const std::string hint = "; fields are parted by commas, not by ";
   CHECK(refusal("node;step;seconds\n0;0;0.5\n") ==
         ": expected numbers, got \"0;0;0.5\"" + hint + "semicolons");
-  CHECK(refusal("1\t2\r\n") == ": expected numbers, got \"1\t2\"" + hint + "tabs");
+  CHECK(refusal("1\t2\r\n") == ": expected numbers, got \"1\\x092\"" + hint + "tabs");
   CHECK(refusal("1 2\n") == ": expected numbers, got \"1 2\"" + hint + "blanks");
   CHECK(refusal("1;fast\n") == ": expected numbers, got \"1;fast\"");
 }

@@ -175,7 +175,7 @@ TEST_CASE("wrong failures are refused by name and place") {
          "failures.stop must be a list like \"3 @ 2 s, 5 @ 3 s\", got \"3 @ 1\"");
   expect({{"stop", "3 @ 1 s for 2 s"}}, "failures.stop must be a list like");
   expect({{"stop", "@ 1 s"}}, "failures.stop must be a list like");
-  expect({{"stop", "99999999999 @ 1 s"}}, "failures.stop must be a list like");
+  expect({{"stop", "-1 @ 1 s"}}, "failures.stop must be a list like");
   expect({{"pause", "3 @ 1 s"}}, "failures.pause must be a list like \"3 @ 2 s for 500 ms\"");
   expect({{"join", "x @ 1 s"}}, "failures.join must be a list like");
   expect({{"join", "4 @ 1e9 s"}},
