@@ -21,6 +21,7 @@
 #include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/number_file.hpp"
 #include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
 
@@ -217,7 +218,10 @@ std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::u
   }
   Random starts(seed, "quadratic start");
   std::vector<double> given;
-  if (!settings.start_file.empty()) given = read_start(settings.start_file, settings.dimension);
+  if (!settings.start_file.empty()) {
+    given = read_named_file(section, "start_file",
+                            [&] { return read_start(settings.start_file, settings.dimension); });
+  }
   for (std::size_t k = 0; k < settings.dimension; ++k) {
     double away = 0;
     if (settings.start_spread > 0)

@@ -11,6 +11,7 @@
 #include "kernels/registry.hpp"
 #include "kernels/whole_gradient.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/number_file.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -211,7 +212,8 @@ std::unique_ptr<Workload> transformer(const Section& section, NodeId nodes, std:
   section.finish();
 
   problem.sampling = dealing.sampling;
-  problem.data = load_sequences(dataset, problem.context, seed);
+  problem.data = read_named_files(section, "dataset",
+                                  [&] { return load_sequences(dataset, problem.context, seed); });
   problem.data.description += ", partition " + dealing.kind;
   problem.parts = partition(section, dealing, problem.data.train.samples, nodes, seed);
   return std::make_unique<Transformer>(std::move(problem));

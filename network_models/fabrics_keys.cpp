@@ -256,6 +256,10 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
   const Link link{.bytes_per_second = usual.bandwidth.value_or(Bandwidth{}).bytes_per_second,
                   .latency = usual.latency.value_or(Duration{0})};
   expect_latency(section, "latency", link.latency);
+  section.expect(kind != "matrix" || !preset || section.has("latency"), "latency",
+                 "is missing: with fabric = matrix it is that of each host's own links, two on a "
+                 "way, and the preset's {} would come on top of the matrix's",
+                 to_text(link.latency));
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
   const Link local{

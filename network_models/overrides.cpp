@@ -147,9 +147,9 @@ std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hos
 }
 
 std::function<void(Fabric&)> read_link_values(const Section& section) {
-  const auto bandwidths =
-      read_named_values(section, "link_bandwidths", parse_bandwidth,
-                        "of links by name, * for any text, such as edge 1 -> *: 1 GB/s");
+  const auto bandwidths = read_named_values(section, "link_bandwidths", parse_bandwidth,
+                                            "of links by name, * for any text, such as edge 1 -> "
+                                            "*: 1 GB/s; host 3 * takes host 3 within, too");
   const auto latencies =
       read_named_values(section, "link_latencies", parse_latency, "of links by name likewise");
   return [=, &section](Fabric& fabric) {

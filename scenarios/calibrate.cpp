@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <string>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +14,7 @@
 
 #include "kernels/cpu_backend.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/mpi_transport.hpp"
 #include "sim/node/node.hpp"
@@ -97,6 +101,27 @@ Places find_places(MpiSession& session) {
   return places;
 }
 
+/// Tells on rank 0 what is measured next.
+class Account {
+ public:
+  Account(const CalibrationProgress& show, bool speaks, int measurements)
+      : show_(show), speaks_(speaks), measurements_(measurements) {}
+
+  void next(const std::string& what) {
+    if (speaks_) show_(1.0 * done_ / measurements_, what);
+    ++done_;
+  }
+
+ private:
+  const CalibrationProgress& show_;
+  bool speaks_;
+  int measurements_;
+  int done_ = 0;
+};
+
+constexpr int of_pair = 3 + static_cast<int>(std::size(sizes));  // measurements
+constexpr int of_all = static_cast<int>(std::size(sizes));
+
 constexpr Tag data_tag = make_tag(0, 1);
 constexpr Tag reply_tag = make_tag(0, 2);
 constexpr Tag barrier_tag = make_tag(0, 3);
@@ -157,16 +182,22 @@ double seconds_per_byte(const std::vector<std::pair<double, double>>& points) {
   return slope > 0 ? slope : points.back().second / points.back().first;
 }
 
-Task<> measure_pair(Node& node, NodeId client, NodeId server, LinkFigures& figures) {
+Task<> measure_pair(Node& node, const std::pair<NodeId, NodeId>& pair, const char* where,
+                    Account& account, LinkFigures& figures) {
+  const auto [client, server] = pair;
   std::vector<double> seconds;
+  account.next(fmt::format("{}: single messages", where));
   co_await measure_prtt(node, client, server, 1, Duration{0}, small, seconds);
   const std::vector<double> singles = seconds;
+  account.next(fmt::format("{}: messages {} apart", where, to_text(between_messages)));
   co_await measure_prtt(node, client, server, burst, between_messages, small, seconds);
   const std::vector<double> spreads = seconds;
+  account.next(fmt::format("{}: bursts of messages", where));
   co_await measure_prtt(node, client, server, burst, Duration{0}, small, seconds);
   const std::vector<double> together = seconds;
   std::vector<Rounds> of_sizes;
   for (const std::int64_t size : sizes) {
+    account.next(fmt::format("{}: messages of {}", where, to_text(Bytes{size})));
     co_await measure_prtt(node, client, server, 1, Duration{0}, size, seconds);
     if (node.id() == client) of_sizes.push_back(sorted_out(size, seconds));
   }
@@ -202,13 +233,13 @@ struct Figures {
   std::vector<double> gradients;
 };
 
-Task<> measure_messages(Node& node, const Places& places, Figures& figures) {
+Task<> measure_messages(Node& node, const Places& places, Account& account, Figures& figures) {
   if (places.within) {
-    co_await measure_pair(node, places.within->first, places.within->second, figures.within);
+    co_await measure_pair(node, *places.within, "within a host", account, figures.within);
     co_await barrier(node);
   }
   if (places.between) {
-    co_await measure_pair(node, places.between->first, places.between->second, figures.between);
+    co_await measure_pair(node, *places.between, "between hosts", account, figures.between);
     co_await barrier(node);
   }
   const NodeId next = places.next[static_cast<std::size_t>(node.id())];
@@ -217,14 +248,16 @@ Task<> measure_messages(Node& node, const Places& places, Figures& figures) {
     most_ranks = std::max(most_ranks, std::ranges::count(places.host_of, host));
   for (const std::int64_t size : sizes) {
     std::vector<double> seconds;
+    account.next(fmt::format("all ranks at once: messages of {}", to_text(Bytes{size})));
     co_await measure_all(node, next, size, seconds);
     figures.all.push_back(sorted_out(size * most_ranks, seconds));
   }
 }
 
-Task<> time_gradients(Node& node, Figures& figures) {
+Task<> time_gradients(Node& node, Account& account, Figures& figures) {
   const Vector x = node.initial_model();
   for (int i = 0; i < gradients_per_rank; ++i) {
+    account.next(fmt::format("gradient {} of {}", i + 1, gradients_per_rank));
     const Time begin = node.now();
     const Gradient g = co_await node.gradient(x);
     if (i > 0) figures.gradients.push_back(to_seconds(node.now() - begin));
@@ -259,7 +292,7 @@ LinkFigures told_by(MpiSession& session, int rank, const LinkFigures& own) {
 
 /// Four digits are more than was measured.
 std::string duration_text(double seconds) {
-  return fmt::format("{:.4g} us", 1e6 * std::max(seconds, 0.0));
+  return to_text(from_seconds(std::stod(fmt::format("{:.3e}", std::max(seconds, 0.0)))));
 }
 
 std::string bandwidth_text(double seconds_per_byte) {
@@ -278,16 +311,21 @@ double gap_per_byte(const Rounds& small, std::span<const Rounds> there_and_back)
   return seconds_per_byte(one_way);
 }
 
-Calibration calibrate(MpiSession& session, const Workload* workload) {
+Calibration calibrate(MpiSession& session, const Workload* workload,
+                      const CalibrationProgress& show) {
   if (session.ranks() < 2)
     throw Error("calibrate needs two ranks at least: mpirun -n 2 starling calibrate");
   const Places places = find_places(session);
   Figures figures;
   const Sizes sizes_only(session.ranks());
+  Account account(show, session.rank() == 0,
+                  (places.within ? of_pair : 0) + (places.between ? of_pair : 0) + of_all +
+                      (workload != nullptr ? gradients_per_rank : 0));
   run_on_ranks(session, sizes_only,
-               [&](Node& node) { return measure_messages(node, places, figures); });
+               [&](Node& node) { return measure_messages(node, places, account, figures); });
   if (workload != nullptr) {
-    run_on_ranks(session, *workload, [&](Node& node) { return time_gradients(node, figures); });
+    run_on_ranks(session, *workload,
+                 [&](Node& node) { return time_gradients(node, account, figures); });
   }
 
   Calibration result;

@@ -15,6 +15,7 @@
 // of chance, and doubts() says so.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,9 +65,13 @@ struct Calibration {
   std::vector<std::string> doubts() const;
 };
 
-/// Measures; all ranks of `session` (two at least) call it together and rank 0 gets the figures. `workload` may be null:
-/// then no gradients are timed. Takes about ten seconds. Throws Error.
-Calibration calibrate(MpiSession& session, const Workload* workload);
+/// Is told what is measured next, and which share of the work is done.
+using CalibrationProgress = std::function<void(double share, const std::string& what)>;
+
+/// Measures; all ranks of `session` (two at least) call it together and rank 0 gets the figures, and calls `show` between
+/// measurements. `workload` may be null: then no gradients are timed. Takes about ten seconds. Throws Error.
+Calibration calibrate(MpiSession& session, const Workload* workload,
+                      const CalibrationProgress& show);
 
 /// With what to_scenario_text() begins.
 constexpr std::string_view calibration_head = "# Measured by starling calibrate";

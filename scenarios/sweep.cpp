@@ -1,6 +1,7 @@
 #include "scenarios/sweep.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -77,6 +78,9 @@ std::vector<std::string> read_range(const Setting& setting, std::string_view tex
   std::string unit;  // one for all: those without one take that of the others
   for (const std::string& own : {first.unit, last.unit, change.unit}) {
     if (own.empty()) continue;
+    if (std::isalpha(static_cast<unsigned char>(own.front())) == 0)
+      refuse(fmt::format(
+          "needs ranges such as 1 .. 5, 0 .. 320 ms step 160 ms or 4 .. 64 times 2, got {}", text));
     if (!unit.empty() && own != unit) refuse("needs one unit throughout a range");
     unit = own;
   }

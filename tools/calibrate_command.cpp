@@ -17,6 +17,7 @@
 #include "tools/on_all_ranks.hpp"
 #ifdef STARLING_HAVE_MPI
 #include "scenarios/calibrate.hpp"
+#include "tools/progress.hpp"
 #include "tools/say.hpp"
 #endif
 
@@ -67,7 +68,11 @@ void measure(MpiSession& session, std::vector<std::string> words,
   if (session.rank() == 0)
     say("measuring the network between {} ranks{} ...\n", session.ranks(),
         parts ? ", and gradients" : "");
-  const Calibration calibration = calibrate(session, parts ? parts->workload.get() : nullptr);
+  Progress progress;
+  const Calibration calibration =
+      calibrate(session, parts ? parts->workload.get() : nullptr,
+                [&](double share, const std::string& what) { progress.show(share, what); });
+  progress.clear();
   if (session.rank() != 0) return;
   for (const std::string& doubt : calibration.doubts()) say("starling: warning: {}\n", doubt);
   const std::string text = to_scenario_text(calibration);

@@ -15,6 +15,8 @@
 #include <fstream>
 #include <functional>
 #include <optional>
+#include <set>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -45,7 +47,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::size_t most_failures_named = 10;
+constexpr std::size_t most_reasons_named = 10;
 constexpr auto longest_check = std::chrono::seconds(5);
 
 volatile std::sig_atomic_t sweep_asked_to_end = 0;
@@ -233,21 +235,39 @@ void end_together(const Ending& own, const std::function<void(const Ending&)>& e
 }
 #endif
 
-/// Which points failed, and why; nothing if none did.
-std::string tell_failures(std::vector<std::string> failures, const fs::path& folder,
+/// Why points failed, and the first of them.
+struct Reason {
+  std::string why;
+  std::string first_point;
+  std::size_t points = 0;
+};
+
+/// Which points failed, and why, each reason once; nothing if none did.
+std::string tell_failures(const std::vector<std::string>& failures, const fs::path& folder,
                           const Sweep& sweep) {
-  std::ranges::sort(failures);
   if (failures.empty()) return "";
+  std::vector<Reason> reasons;
+  const std::set<std::string> failed(failures.begin(), failures.end());
+  for (const SweepPoint& point : sweep.points) {
+    if (!failed.contains(point.name)) continue;
+    std::string why = reason_in(log_of(folder, point));
+    if (why.empty()) why = "its log could not be written";
+    auto known = std::ranges::find(reasons, why, &Reason::why);
+    if (known == reasons.end())
+      known = reasons.insert(known, {std::move(why), sweep.describe(point)});
+    ++known->points;
+  }
   std::string text = fmt::format("{} point{} failed; the logs are in {}:", failures.size(),
                                  failures.size() == 1 ? "" : "s", folder.string());
-  for (std::size_t i = 0; i < std::min(failures.size(), most_failures_named); ++i) {
-    const auto point = std::ranges::find(sweep.points, failures[i], &SweepPoint::name);
-    const std::string why = reason_in(log_of(folder, *point));
-    text += fmt::format("\n  {}: {}", sweep.describe(*point),
-                        why.empty() ? "its log could not be written" : why);
+  std::size_t untold = failures.size();
+  for (const Reason& reason :
+       std::span(reasons).first(std::min(reasons.size(), most_reasons_named))) {
+    text += fmt::format("\n  {}{}: {}", reason.first_point,
+                        reason.points > 1 ? fmt::format(" and {} more", reason.points - 1) : "",
+                        reason.why);
+    untold -= reason.points;
   }
-  if (failures.size() > most_failures_named)
-    text += fmt::format("\n  .. and {} more", failures.size() - most_failures_named);
+  if (untold > 0) text += fmt::format("\n  .. and {} more", untold);
   return text;
 }
 

@@ -191,6 +191,13 @@ Dataset split_off(Dataset& all, std::size_t first) {
   return rest;
 }
 
+/// Whether samples of these shapes may have the same numbers in the same order. Sides of 1 change nothing, and rows may be flat.
+bool may_be_alike(std::vector<std::size_t> a, std::vector<std::size_t> b) {
+  std::erase(a, std::size_t{1});
+  std::erase(b, std::size_t{1});
+  return a.size() < 2 || b.size() < 2 || a == b;
+}
+
 }  // namespace
 
 SplitDataset load_hdf5_dataset(const DatasetSettings& settings) {
@@ -212,6 +219,11 @@ SplitDataset load_hdf5_dataset(const DatasetSettings& settings) {
   if (split.test.features != split.train.features && !settings.is_padded) {
     throw Error(fmt::format("{}: x: expected {} features as in {}, found {}", settings.test_path,
                             split.train.features, settings.path, split.test.features));
+  }
+  if (!may_be_alike(split.train.shape, split.test.shape)) {
+    throw Error(fmt::format("{}: x: expected samples of {} as in {}, found {}", settings.test_path,
+                            fmt::join(split.train.shape, " x "), settings.path,
+                            fmt::join(split.test.shape, " x ")));
   }
   return split;
 }

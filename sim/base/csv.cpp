@@ -61,6 +61,10 @@ std::vector<CsvRow> read_csv(const Section& section, std::string_view key,
                              const std::string& path) {
   std::vector<CsvRow> rows = parse_csv(read_text(section, key, path));
   section.expect(!rows.empty(), key, "{}: cannot read: it is empty", path);
+  const std::vector<std::string>& first = rows[0].cells;
+  section.expect(first.size() > 1 || first[0].find_first_of(";\t") == std::string::npos, key,
+                 "{}:{}: expected cells parted by commas, got \"{}\"", path, rows[0].line,
+                 excerpt(first[0]));
   return rows;
 }
 

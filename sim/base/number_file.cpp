@@ -39,6 +39,20 @@ bool is_header(std::string_view line) {
   }
 }
 
+/// What is told of a line that parts its fields by something else than commas.
+std::string hint_of_commas(std::string_view line) {
+  constexpr std::pair<char, const char*> marks[] = {
+      {';', "semicolons"}, {'\t', "tabs"}, {' ', "blanks"}};
+  std::vector<double> numbers;
+  for (const auto& [mark, name] : marks) {
+    std::string repaired(trim(line));
+    std::ranges::replace(repaired, mark, ',');
+    if (repaired != trim(line) && read_numbers(repaired, numbers))
+      return fmt::format("; fields are parted by commas, not by {}", name);
+  }
+  return "";
+}
+
 }  // namespace
 
 NumberFile::NumberFile(std::string path, std::string_view what, std::string_view expected)
@@ -54,7 +68,7 @@ bool NumberFile::next() {
     if (number_ == 1 && line_.starts_with(byte_order_mark)) line_.erase(0, byte_order_mark.size());
     if (trim(line_).empty()) continue;
     if (read_numbers(line_, values_)) return true;
-    if (number_ > 1 || !is_header(line_)) refuse(expected_);
+    if (number_ > 1 || !is_header(line_)) refuse(expected_, hint_of_commas(line_));
     header_ = line_;
     std::erase_if(header_, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
   }
@@ -62,9 +76,9 @@ bool NumberFile::next() {
   return false;
 }
 
-void NumberFile::refuse(std::string_view expected) const {
-  throw Error(fmt::format("{}:{}: expected {}, got \"{}\"", path_, number_, expected,
-                          excerpt(trim(line_))));
+void NumberFile::refuse(std::string_view expected, std::string_view hint) const {
+  throw Error(fmt::format("{}:{}: expected {}, got \"{}\"{}", path_, number_, expected,
+                          excerpt(trim(line_)), hint));
 }
 
 void NumberFile::refuse_header(std::string_view expected) const {
@@ -81,6 +95,22 @@ void NumberFile::expect_seconds() const {
   for (const std::string_view word : split(words, ' ')) {
     if (std::ranges::find(others, word) != std::end(others)) refuse_header("of times in seconds");
   }
+}
+
+std::string key_of_file(const Section& section, std::string_view message,
+                        std::string_view otherwise) {
+  std::string key(otherwise);
+  const std::string_view file = message.substr(0, message.find(": "));
+  std::size_t longest = 0;
+  for (const KeyUse& use : section.uses()) {
+    if (use.type != "text" || use.value.size() <= longest) continue;
+    // Behind the scenario's folder, and before the name of a file if it is a folder itself.
+    const std::size_t at = file.find(use.value);
+    if (at == file.npos || (at > 0 && file[at - 1] != '/')) continue;
+    longest = use.value.size();
+    key = use.key;
+  }
+  return key;
 }
 
 }  // namespace starling

@@ -32,7 +32,7 @@ class NumberFile {
   const std::string& path() const { return path_; }
 
   /// Throws Error: "times.csv:7: expected seconds, got "fast"", about the line just read.
-  [[noreturn]] void refuse(std::string_view expected) const;
+  [[noreturn]] void refuse(std::string_view expected, std::string_view hint = "") const;
   /// The same about the header: "times.csv:1: expected the header node,step,seconds, got "step,node,seconds"".
   [[noreturn]] void refuse_header(std::string_view expected) const;
   /// Refuses a header that names another unit of time: "step_time_ms".
@@ -58,6 +58,20 @@ auto read_named_file(const Section& section, std::string_view key, const Read& r
     return read();
   } catch (const Error& error) {
     section.fail(key, "{}", error.what());
+  }
+}
+
+/// The key that names the file, or its folder, with which a message begins; `otherwise` if none does, as of a shipped file.
+std::string key_of_file(const Section& section, std::string_view message,
+                        std::string_view otherwise);
+
+/// read_named_file() where several keys name files; `otherwise` stands for those that no key names.
+template <class Read>
+auto read_named_files(const Section& section, std::string_view otherwise, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    section.fail(key_of_file(section, error.what(), otherwise), "{}", error.what());
   }
 }
 

@@ -74,7 +74,8 @@ DurationTrace::DurationTrace(TraceSettings settings) : settings_(std::move(setti
 }
 
 void DurationTrace::read_columns(NumberFile& file) {
-  if (names_list(file.header())) file.refuse_header(list_header);
+  if (names_list(file.header()))
+    file.refuse_header(std::string(list_header) + ", or of columns that are nodes, none of steps");
   file.expect_seconds();
   if (file.header().empty() && are_counted(file.values()))
     file.refuse("seconds, or a header that names nodes by letters, such as n0,n1");

@@ -57,14 +57,11 @@ class OutageList {
   }
 
   NodeId parse_node(std::string_view text, std::string_view item) const {
-    NodeId node = -1;
-    for (const char c : text) {
-      if (c < '0' || c > '9' || node >= nodes_) refuse(item);
-      node = (node < 0 ? 0 : node) * 10 + (c - '0');
-    }
-    if (node < 0) refuse(item);
-    section_.expect(node < nodes_, key_, "must name nodes from 0 to {}, got {}", nodes_ - 1, node);
-    return node;
+    const auto node = number_in<std::int64_t>(text);
+    if (!node || text.front() == '-') refuse(item);
+    section_.expect(*node < nodes_, key_, "must name nodes from 0 to {}, got {}", nodes_ - 1,
+                    *node);
+    return static_cast<NodeId>(*node);
   }
 
   Duration parse_time(std::string_view text, std::string_view item) const {
@@ -157,7 +154,10 @@ FailureSettings read_failures(const Section& section, NodeId nodes) {
                  "and lose together must be at most 1, got {}", settings.lose + settings.duplicate);
   section.finish();
   if (!file.empty()) {
+    const std::size_t listed = settings.outages.size();
     read_named_file(section, "outages", [&] { read_outages(file, nodes, settings.outages); });
+    if (settings.outages.size() == listed)
+      section.warn("outages", "names {}, which has no outages", file);
   }
   return settings;
 }

@@ -238,6 +238,7 @@ TEST_CASE("a quadratic may stand in for a large model") {
 TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   const test::TemporaryDirectory directory;
   const std::string path = directory.path("start.txt");
+  const std::string where = "test.ini:7: workload.start_file " + path;
   const auto write = [&path](const std::string& text) { std::ofstream(path) << text; };
   std::map<std::string, std::string> keys = {
       {"dimension", "3"}, {"start", "20"}, {"start_file", path}};
@@ -251,19 +252,22 @@ TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   keys["start_spread"] = "2";
   CHECK(start() == std::vector<float>{23, 16, 20.5f});
   write("1\n2\n");
-  CHECK_THROWS_WITH_AS(start(), (path + ": expected 3 numbers, found 2").c_str(), Error);
+  CHECK_THROWS_WITH_AS(start(), (where + ": expected 3 numbers, found 2").c_str(), ScenarioError);
   write("1\ntwo\n3\n");
-  CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found 'two'").c_str(), Error);
+  CHECK_THROWS_WITH_AS(start(), (where + ": expected numbers, found 'two'").c_str(), ScenarioError);
   write("1 2 3 -\n");
-  CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found '1 2 3 -'").c_str(), Error);
+  CHECK_THROWS_WITH_AS(start(), (where + ": expected numbers, found '1 2 3 -'").c_str(),
+                       ScenarioError);
   write("1 2 1e400 3\n");
-  CHECK_THROWS_WITH_AS(start(), (path + ": expected numbers, found '1 2 1e400 3'").c_str(), Error);
+  CHECK_THROWS_WITH_AS(start(), (where + ": expected numbers, found '1 2 1e400 3'").c_str(),
+                       ScenarioError);
   write("1 2  3 \r\n\n");
   CHECK(start() == std::vector<float>{22, 24, 26});
   std::filesystem::remove(path);
-  CHECK_THROWS_WITH_AS(start(), (path + ": cannot open: No such file or directory").c_str(), Error);
+  CHECK_THROWS_WITH_AS(start(), (where + ": cannot open: No such file or directory").c_str(),
+                       ScenarioError);
   std::filesystem::create_directory(path);
-  CHECK_THROWS_WITH_AS(start(), (path + ": cannot read: Is a directory").c_str(), Error);
+  CHECK_THROWS_WITH_AS(start(), (where + ": cannot read: Is a directory").c_str(), ScenarioError);
 }
 
 }  // namespace starling::test_quadratic

@@ -580,6 +580,8 @@ TEST_CASE("a matrix that is wrong is refused by file, line and rule") {
   CHECK(matrix_refusal("h,a,b\na,-,5\nb,2,-\n") ==
         ":2: from a to b: must be at most 60 s, got 5 h");
   CHECK(matrix_refusal("ms\n").starts_with(":1: expected the names of the sites"));
+  CHECK(matrix_refusal("ms;A;B\nA;-;1\nB;1;-\n")
+            .starts_with(":1: expected cells parted by commas, got \"ms;A;B\""));
   CHECK(matrix_refusal("").starts_with(": cannot read: it is empty"));
 }
 

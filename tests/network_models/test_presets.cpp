@@ -2,6 +2,7 @@
 // cost what switches take.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -9,6 +10,7 @@
 #include "network_models/presets.hpp"
 #include "sim/base/error.hpp"
 #include "tests/network_models/scripted_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_presets {
 namespace {
@@ -66,6 +68,17 @@ TEST_CASE("a preset's links cost a switch each, wherever a message goes") {
                                                     expected.latency + 2 * expected.hop,
                                                     expected.latency + 4 * expected.hop});
   }
+}
+
+TEST_CASE("a preset's links do not come on top of a matrix without a word") {
+  const test::TemporaryFile matrix("ms, Oregon, Tokyo\nOregon, -, 49\nTokyo, 50, -\n");
+  std::vector<std::pair<std::string, std::string>> keys = {
+      {"kind", "fluid"}, {"preset", "wan"}, {"fabric", "matrix"}, {"latencies", matrix.path()}};
+  CHECK_THROWS_WITH_AS(network(keys, 2),
+                       doctest::Contains("network.latency is missing: with fabric = matrix"),
+                       ScenarioError);
+  keys.emplace_back("latency", "0 s");
+  CHECK(network(keys, 2) != nullptr);
 }
 
 TEST_CASE("tcp: a preset's bandwidth is payload, its links are what slow start multiplies") {

@@ -52,4 +52,17 @@ TEST_CASE("calibrate: rounds that lie far apart make a doubt that the file keeps
   CHECK(to_scenario_text(busy).find("# Beware: " + busy.doubts()[0] + ".\n") != std::string::npos);
 }
 
+TEST_CASE("calibrate: times are written in the unit that suits them") {
+  Calibration measured = calibration({4, 26e-6, 38e-6, 45e-6});
+  measured.gradients = {0.0181234, 0.0181234};
+  measured.within->latency = 0.0000123;
+  measured.within->overhead = 0;
+  measured.within->gap = 3.21987e-7;
+  const std::string text = to_scenario_text(measured);
+  CAPTURE(text);
+  CHECK(text.find("\ngradient = 18.12 ms\n") != std::string::npos);
+  CHECK(text.find(" L 12.3 us, o 0 s, g 322 ns, 1/G 1 GB/s\n") != std::string::npos);
+  CHECK(text.find("\nlatency = 6.15 us\n") != std::string::npos);
+}
+
 }  // namespace starling::test_calibrate

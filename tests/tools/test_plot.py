@@ -1053,6 +1053,10 @@ class PlotTest(unittest.TestCase):
         self.assertIn("no node timeline was kept (run.timeline)", self.plot("slow.h5", "--window", "0", "2", status=1))
         for words in (["a.h5", "slow.h5", "--window", "0", "1"], ["a.h5", "--convergence", "--window", "0", "1"], ["a.h5", "slow.h5", "--links"]):
             self.assertIn(" wants one run by itself", self.plot(*words, status=2))
+        self.assertIn("argument --window: expected a bare number such as 0.1, in seconds, got 100ms\n",
+                      self.plot("a.h5", "--window", "0", "100ms", status=2))
+        self.assertIn("argument --target: expected a bare number such as 0.9, got 90%\n",
+                      self.plot("a.h5", "slow.h5", "--target", "90%", status=2))
         self.assertIn("--links does not draw", self.plot("a.h5", "--links", "--window", "0", "1", status=2))
         self.assertIn("--metric wants the folder of a sweep", self.plot("a.h5", "--metric", "test_loss", status=2))
         self.assertIn("--links wants a run", self.plot("swept", "--links", status=2))

@@ -212,6 +212,7 @@ class ReportTest(unittest.TestCase):
             pages.append((self.folder / "kept.html").read_text())
         self.assertNotEqual(*pages)
         self.assertIn("--window begins at 2 s", self.run_tool(PROGRAM, "report", "kept.h5", "--window", "2", "3", status=1))
+        self.assertIn("--window: expected a bare number such as 0.1, in seconds, got 3s", self.run_tool(PROGRAM, "report", "kept.h5", "--window", "2", "3s", status=2))
         self.assertIn("--window wants a run", self.run_tool(PROGRAM, "report", "out", "--window", "2", "3", status=2))
 
     def test_the_table_of_a_run_begins_with_its_steps_and_times(self):

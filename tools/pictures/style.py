@@ -1,4 +1,5 @@
 """The look of all pictures, and small helpers that several of them need."""
+import argparse
 import contextlib
 import errno
 import math
@@ -87,6 +88,16 @@ def save(figure, path):
             figure.savefig(partial, format=path.suffix[1:], metadata=metadata[path.suffix])
     except OSError as error:
         raise Failure(f"{path}: cannot write: {error.strerror}") from error
+
+
+def bare(example):
+    """Reads a number on the command line that is written as `example` is."""
+    def read(text):
+        try:
+            return float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"expected a bare number such as {example}, got {text}") from None
+    return read
 
 
 def print_whatever_happens():

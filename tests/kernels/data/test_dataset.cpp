@@ -530,7 +530,8 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   CHECK(refusal({4, 3, 8, 8}, "square") == ", 3x8x8, got 8x8x3; channels come last");
   CHECK(refusal({4, 3, 8, 6}, "8x6x3") == ", 3x8x6, got 8x6x3; channels come last");
   CHECK(refusal({4, 6, 8}, "8x6x1") == ", 6x8, got 8x6x1; channels come last");
-  CHECK(contains(refusal({4, 8, 8, 3}, "square", images("b.h5", {2, 3, 8, 8})),
+  CHECK(refusal({4, 8, 8, 3}, "square", images("b.h5", {2, 3, 8, 8})) == ", found 3 x 8 x 8");
+  CHECK(contains(refusal({4, 192}, "square", images("b.h5", {2, 3, 8, 8})),
                  "b.h5, 3x8x8, got 8x8x3"));
   // Pixels of four channels, which would be four pixels of one.
   CHECK(refusal({4, 8, 8, 4}, "square") == ", 8x8x4, got 16x16x1; channels come last");
@@ -737,6 +738,13 @@ TEST_CASE("held-out samples must have the features of the training samples") {
   const std::string train = write("a.h5", {5, 2}), test = write("b.h5", {2, 5});
   CHECK(failure({{"dataset", "hdf5"}, {"path", train}, {"test_path", test}}) ==
         test + ": x: expected 2 features as in " + train + ", found 5");
+  const std::string last = write("c.h5", {1, 8, 8, 3}), first = write("d.h5", {1, 3, 8, 8});
+  CHECK(failure({{"dataset", "hdf5"}, {"path", last}, {"test_path", first}}) ==
+        first + ": x: expected samples of 8 x 8 x 3 as in " + last + ", found 3 x 8 x 8");
+  const std::string gray = write("e.h5", {1, 8, 8}), flat = write("f.h5", {1, 64});
+  const std::string one = write("g.h5", {1, 1, 8, 8});
+  for (const std::string& same : {flat, one})
+    CHECK(load({{"dataset", "hdf5"}, {"path", gray}, {"test_path", same}}).test.samples == 1);
 }
 
 TEST_CASE("CIFAR-10 files follow each other, colors of a pixel lie side by side") {

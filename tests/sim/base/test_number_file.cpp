@@ -52,6 +52,36 @@ TEST_CASE("a first line that is neither numbers nor names is refused, not skippe
   CHECK_THROWS_WITH_AS(read("1,2\nnode,seconds\n"), doctest::Contains("csv:2: expected"), Error);
 }
 
+TEST_CASE("a line whose fields are not parted by commas is told so") {
+  const auto refusal = [](const std::string& text) {
+    try {
+      read(text);
+    } catch (const Error& error) {
+      return std::string(error.what()).substr(std::string(error.what()).find(": expected"));
+    }
+    return std::string();
+  };
+  const std::string hint = "; fields are parted by commas, not by ";
+  CHECK(refusal("node;step;seconds\n0;0;0.5\n") ==
+        ": expected numbers, got \"0;0;0.5\"" + hint + "semicolons");
+  CHECK(refusal("1\t2\r\n") == ": expected numbers, got \"1\\x092\"" + hint + "tabs");
+  CHECK(refusal("1 2\n") == ": expected numbers, got \"1 2\"" + hint + "blanks");
+  CHECK(refusal("1;fast\n") == ": expected numbers, got \"1;fast\"");
+}
+
+TEST_CASE("the key of a file is the one that names it, or its folder, in full") {
+  const Section section("workload", "test.ini:1",
+                        {{"path", "a.h", "test.ini:2"},
+                         {"test_path", "a.h5", "test.ini:3"},
+                         {"directory", "data", "test.ini:4"}});
+  for (const char* key : {"path", "test_path", "directory"}) section.required<std::string>(key, "");
+  section.optional<std::string>("other", "", "");
+  CHECK(key_of_file(section, "in/a.h5: x: expected data", "dataset") == "test_path");
+  CHECK(key_of_file(section, "a.h: x: expected 2 as in a.h5, found 3", "dataset") == "path");
+  CHECK(key_of_file(section, "in/data/train.gz: cannot open", "dataset") == "directory");
+  CHECK(key_of_file(section, "/usr/digits.csv: cannot open", "dataset") == "dataset");
+}
+
 TEST_CASE("of a file that is no text an error shows a piece on one line") {
   const auto shown = [](const std::string& text) {
     std::string message;

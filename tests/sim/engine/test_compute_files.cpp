@@ -200,7 +200,10 @@ TEST_CASE("a wrong trace is an error that names file and place") {
   for (const std::string header :
        {"step,node,seconds,loss", "Node,Step,Seconds,loss", "step,rank,step_time",
         "Rank,iter,time_s"})  // no columns of nodes
-    expect(header + "\n1,0,0.1,2\n", ":1: expected the header node,step,seconds, got \"" + header);
+    expect(header + "\n1,0,0.1,2\n",
+           ":1: expected the header node,step,seconds, or of columns that are nodes, none of "
+           "steps, got \"" +
+               header);
   expect("n0_ms,n1_ms\n12,13\n", ":1: expected the header of times in seconds, got \"n0_ms,n1_ms");
   CHECK_THROWS_WITH_AS(
       compute({{"distribution", "trace"}, {"trace", "/nowhere/trace.csv"}}),

@@ -148,6 +148,22 @@ TEST_CASE("a file of outages has a line for each") {
   expect("1,2,1e9\n", ":1: expected times before the end of the clock");
 }
 
+TEST_CASE("a file without outages is told") {
+  const TemporaryFile file("node,begin,end\n");
+  const Section section("failures", "test.ini:6", {{"outages", file.path(), "test.ini:7"}});
+  CHECK(read_failures(section, nodes).outages.empty());
+  CHECK(section.warnings() == std::vector<std::string>{"test.ini:7: failures.outages names " +
+                                                       file.path() + ", which has no outages"});
+}
+
+TEST_CASE("a node past the end is told with the range, however large the number") {
+  for (const char* node : {"12", "4294967297", "99999999999"}) {
+    CAPTURE(node);
+    CHECK_THROWS_WITH_AS(failures({{"stop", std::string(node) + " @ 2 s"}}),
+                         doctest::Contains("must name nodes from 0 to 7, got "), ScenarioError);
+  }
+}
+
 TEST_CASE("wrong failures are refused by name and place") {
   const auto expect = [](const Keys& keys, const std::string& message) {
     CAPTURE(message);
@@ -159,7 +175,7 @@ TEST_CASE("wrong failures are refused by name and place") {
          "failures.stop must be a list like \"3 @ 2 s, 5 @ 3 s\", got \"3 @ 1\"");
   expect({{"stop", "3 @ 1 s for 2 s"}}, "failures.stop must be a list like");
   expect({{"stop", "@ 1 s"}}, "failures.stop must be a list like");
-  expect({{"stop", "99999999999 @ 1 s"}}, "failures.stop must be a list like");
+  expect({{"stop", "-1 @ 1 s"}}, "failures.stop must be a list like");
   expect({{"pause", "3 @ 1 s"}}, "failures.pause must be a list like \"3 @ 2 s for 500 ms\"");
   expect({{"join", "x @ 1 s"}}, "failures.join must be a list like");
   expect({{"join", "4 @ 1e9 s"}},
