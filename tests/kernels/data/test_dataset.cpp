@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -730,8 +731,9 @@ TEST_CASE("HDF5 data are read where locks are refused, but not while another pro
 TEST_CASE("held-out samples must have the features of the training samples") {
   const TemporaryDirectory directory;
   const auto write = [&](const char* name, const std::vector<hsize_t>& shape) {
+    const hsize_t size = std::accumulate(shape.begin(), shape.end(), hsize_t{1}, std::multiplies());
     return hdf5_file(directory.path(name), [&](hid_t file) {
-      write_set(file, "x", H5T_NATIVE_DOUBLE, shape, five_pairs);
+      write_set(file, "x", H5T_NATIVE_DOUBLE, shape, std::vector<double>(size, 0.5));
       write_set(file, "y", H5T_NATIVE_INT32, {shape[0]}, std::vector<std::int32_t>(shape[0]));
     });
   };
