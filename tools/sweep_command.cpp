@@ -84,7 +84,7 @@ std::size_t count_in_environment(const char* name) {
 Shard read_shard(const po::variables_map& values) {
   Shard shard;
   if (values.count("shard") > 0) {
-    const std::string text = values["shard"].as<std::string>();
+    const auto& text = values["shard"].as<std::string>();
     const std::size_t slash = text.find('/');
     shard.index = whole_number(std::string_view(text).substr(0, slash));
     shard.count = slash == text.npos ? 0 : whole_number(std::string_view(text).substr(slash + 1));

@@ -21,7 +21,6 @@
 namespace starling::test_mlp {
 namespace {
 
-
 Dataset noise(std::size_t samples, std::size_t features, int classes, std::uint64_t seed) {
   Random random(seed, "noise");
   Dataset data;
