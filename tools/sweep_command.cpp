@@ -107,7 +107,7 @@ Shard read_shard(const po::variables_map& values) {
 /// From --jobs, if it is there.
 std::optional<std::size_t> read_jobs(const po::variables_map& values) {
   if (values.count("jobs") == 0) return std::nullopt;
-  const std::string text = values["jobs"].as<std::string>();
+  const auto& text = values["jobs"].as<std::string>();
   const std::size_t jobs = whole_number(text);
   if (jobs < 1 || jobs > 4096)
     throw UsageError(
