@@ -19,6 +19,7 @@
 #include <span>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
@@ -48,6 +49,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t most_reasons_named = 10;
+constexpr std::size_t most_points_named = 10;  // for each
 constexpr auto longest_check = std::chrono::seconds(5);
 
 volatile std::sig_atomic_t sweep_asked_to_end = 0;
@@ -235,11 +237,10 @@ void end_together(const Ending& own, const std::function<void(const Ending&)>& e
 }
 #endif
 
-/// Why points failed, and the first of them.
+/// Why points failed, and which, in the order of the sweep.
 struct Reason {
   std::string why;
-  std::string first_point;
-  std::size_t points = 0;
+  std::vector<std::string> points;
 };
 
 /// Which points failed, and why, each reason once; nothing if none did.
@@ -253,19 +254,20 @@ std::string tell_failures(const std::vector<std::string>& failures, const fs::pa
     std::string why = reason_in(log_of(folder, point));
     if (why.empty()) why = "its log could not be written";
     auto known = std::ranges::find(reasons, why, &Reason::why);
-    if (known == reasons.end())
-      known = reasons.insert(known, {std::move(why), sweep.describe(point)});
-    ++known->points;
+    if (known == reasons.end()) known = reasons.insert(known, {std::move(why), {}});
+    known->points.push_back(sweep.describe(point));
   }
   std::string text = fmt::format("{} point{} failed; the logs are in {}:", failures.size(),
                                  failures.size() == 1 ? "" : "s", folder.string());
   std::size_t untold = failures.size();
   for (const Reason& reason :
        std::span(reasons).first(std::min(reasons.size(), most_reasons_named))) {
-    text += fmt::format("\n  {}{}: {}", reason.first_point,
-                        reason.points > 1 ? fmt::format(" and {} more", reason.points - 1) : "",
-                        reason.why);
-    untold -= reason.points;
+    const std::size_t named = std::min(reason.points.size(), most_points_named);
+    for (std::size_t i = 0; i < named; ++i)
+      text += fmt::format("\n  {}: {}", reason.points[i], i == 0 ? reason.why : "the same");
+    if (reason.points.size() > named)
+      text += fmt::format("\n  .. and {} more: the same", reason.points.size() - named);
+    untold -= reason.points.size();
   }
   if (untold > 0) text += fmt::format("\n  .. and {} more", untold);
   return text;

@@ -593,7 +593,9 @@ class SweepTest(unittest.TestCase):
         said = self.sweep(status=1)
         self.assertIn("(at 2 of the 4 points looked at, the first ", said)  # whatever the seed
         self.assertIn("12 points failed", said)
-        self.assertIn(f"(topology.kind=file, workload.partition=iid, topology.path={long}, run.seed=1) and 11 more: starling: ", said)
+        self.assertIn(f"(topology.kind=file, workload.partition=iid, topology.path={long}, run.seed=1): starling: ", said)
+        self.assertIn(f"(topology.kind=file, workload.partition=iid, topology.path={long}, run.seed=2): the same\n", said)
+        self.assertIn(".. and 2 more: the same\n", said)
         self.assertEqual(said.count(": cannot read"), 2, said)  # before any runs, and once for all that failed
 
     def test_shards_are_disjoint_and_whole(self):
