@@ -11,9 +11,9 @@ import h5py
 import numpy as np
 
 from test_code_twins import Problem, levels, none, random_k, sign, top_k, words
-from test_random_twins import length, matching, tagged
+from test_random_twins import Task, adpsgd, blocking_swarm, one_sided_swarm, swarm, tagged
 from twin_support import Optimizer
-from twin_world import MS, Constant, Stream, World, WorldCase, come, drawn, main
+from twin_world import MS, Constant, World, WorldCase, come, drawn, main
 
 
 EMPTY = 16  # bytes of a message without numbers
@@ -51,8 +51,8 @@ class Lattice:
         return self.cell * (color + 2**self.bits * periods) + offset
 
 
-class Nodes:
-    """What twins share."""
+class Nodes(Task):
+    """The same with models of several numbers, which are told in codes."""
 
     def __init__(self, world, problem, settings, peers, codec):
         self.world, self.problem, self.peers, self.codec = world, problem, peers, codec
@@ -63,15 +63,22 @@ class Nodes:
     def step(self, i, at):
         return self.optimizer.step(self.problem.curvature[i] * (at - self.problem.center[i]), at, i)
 
-    def stream(self, purpose, node, step):
-        return Stream(self.world.seed, purpose, node, step)
-
-    def partner(self, purpose, i, step):
-        return self.peers[i][self.stream(purpose, i, step).below(len(self.peers[i]))]
-
     def send(self, i, j, tag, value, number, size):
         self.sent[i] += size
         self.world.send(i, j, tag, value, number)
+
+    def pairs(self, takes_mean=False, base=None):
+        return Pairs(self, takes_mean, base)
+
+    def readers(self, published):
+        return Pairs(self, published=published)
+
+    def average(self, i, j, r):
+        code, size = self.codec.encode(self.x[i], self.stream("code", min(i, j), r))
+        self.send(i, j, r, code, 0, size)
+        m = yield come(j, r)
+        ours, theirs = (self.codec.read(said, self.x[i]) for said in (code, m.value))
+        self.x[i] += (theirs + ours) / 2 - self.x[i] if self.codec.is_lattice else (theirs - ours) / 2
 
 
 class Pairs:
@@ -128,102 +135,8 @@ class Pairs:
         yield "until", lambda: j not in self.open[i]
 
 
-def swarm(t, local_steps, is_geometric):
-    base, live = t.x.copy(), t.x.copy()
-    pairs = Pairs(t, True, base)
-
-    def node(i):
-        phase, end = 0, length(t, i, 0, local_steps, is_geometric)
-        for k in range(1, t.steps + 1):
-            yield "compute", k - 1
-            live[i] -= t.step(i, live[i])
-            if k in (end, t.steps):
-                if k == end:
-                    yield from pairs.exchange(i, t.partner("partner", i, phase))
-                t.x[i] += live[i] - base[i]
-                base[i] = live[i] = t.x[i]
-                phase += 1
-                end += length(t, i, phase, local_steps, is_geometric)
-            t.world.ends[i].append(t.world.now)
-
-    t.world.run(node)
-
-
-def one_sided_swarm(t, local_steps, is_geometric):
-    published = t.x.copy()
-    pairs = Pairs(t, published=published)
-
-    def node(i):
-        phase, end = 0, length(t, i, 0, local_steps, is_geometric)
-        for k in range(1, t.steps + 1):
-            yield "compute", k - 1
-            t.x[i] -= t.step(i, t.x[i])
-            published[i] = t.x[i]
-            if k == end:
-                yield from pairs.exchange(i, t.partner("partner", i, phase))
-                phase += 1
-                end += length(t, i, phase, local_steps, is_geometric)
-            t.world.ends[i].append(t.world.now)
-
-    t.world.run(node)
-
-
-def blocking_swarm(t, local_steps, is_geometric):
-    rounds = t.steps // local_steps
-
-    def average(i, j, r):
-        code, size = t.codec.encode(t.x[i], t.stream("code", min(i, j), r))
-        t.send(i, j, r, code, 0, size)
-        m = yield come(j, r)
-        ours, theirs = (t.codec.read(said, t.x[i]) for said in (code, m.value))
-        t.x[i] += (theirs + ours) / 2 - t.x[i] if t.codec.is_lattice else (theirs - ours) / 2
-
-    def node(i):
-        r, end = 0, length(t, i, 0, local_steps, is_geometric)
-        for k in itertools.count(1):
-            if k <= t.steps:
-                yield "compute", k - 1
-                t.x[i] -= t.step(i, t.x[i])
-            if k >= end and r < rounds:
-                j = matching(t, r)[i]
-                if j != i:
-                    yield from average(i, j, r)
-                r += 1
-                end += length(t, i, r, local_steps, is_geometric)
-            if k <= t.steps:
-                t.world.ends[i].append(t.world.now)
-            if k >= t.steps and r == rounds:
-                return
-
-    t.world.run(node)
-
-
-def adpsgd(t):
-    pairs, begun, owed = Pairs(t), np.zeros(t.nodes, int), np.zeros(t.nodes, int)
-
-    def gossip(i):
-        for e in itertools.count():
-            if owed[i] == 0 and begun[i] == t.steps:
-                return
-            yield "until", lambda: owed[i] > 0
-            owed[i] -= 1
-            yield from pairs.exchange(i, t.partner("partner", i, e))
-
-    def node(i):
-        t.world.start(i, gossip(i))
-        for k in range(t.steps):
-            begun[i] += 1
-            owed[i] = 1 + (owed[i] if k < t.steps - 1 else 0)
-            at = t.x[i].copy()
-            yield "compute", k
-            t.x[i] -= t.step(i, at)
-            t.world.ends[i].append(t.world.now)
-
-    t.world.run(node)
-
-
 def pairwise_gossip(t, interval):
-    pairs = Pairs(t)
+    pairs = t.pairs()
 
     def gossip(i):
         tick = t.world.now
@@ -289,12 +202,12 @@ class PairTwins(WorldCase):
             if twin is swarm and CODECS[seed].keys.get("shifted") is False:
                 continue  # what is offered is halfway between two points, most often
             phase = ("fixed", "geometric")[seed % 2]
-            self.expect(twin, (steps, phase == "geometric"), "swarm",
+            self.expect(twin, (steps, phase == "geometric", 0), "swarm",
                         {"averaging": averaging, "local_steps": steps, "phase": phase}, CODECS[seed], seed + 1)
 
     def test_adpsgd(self):
         for seed, codec in enumerate(CODECS):
-            self.expect(adpsgd, (), "adpsgd", {}, codec, seed + 1)
+            self.expect(adpsgd, (1,), "adpsgd", {}, codec, seed + 1)
 
     def test_pairwise_gossip(self):
         for (seed, codec), interval in itertools.product(enumerate(CODECS), (4, 30)):

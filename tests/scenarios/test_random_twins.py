@@ -35,6 +35,20 @@ class Task:
     def partner(self, purpose, i, step):
         return self.peers[i][self.stream(purpose, i, step).below(len(self.peers[i]))]
 
+    def pairs(self, takes_mean=False, base=None):
+        """What averages in pairs; codes (test_pair_twins.py) need to be told more."""
+        return Pairs(self.world, self.x)
+
+    def readers(self, published):
+        """What moves to the mean with what another has published."""
+        return Readers(self, published)
+
+    def average(self, i, j, r):
+        """Of nodes i and j in round r."""
+        self.world.send(i, j, r, self.x[i])
+        m = yield come(j, r)
+        self.x[i] = (self.x[i] + m.value) / 2
+
 
 def push_sum(t, send_chance, to_model):
     weight, unfinished = np.ones(t.nodes), [{j for j in range(t.nodes) if i in t.peers[j]} for i in range(t.nodes)]
@@ -96,6 +110,25 @@ class Pairs:
         yield "until", lambda: j not in self.open[i]
 
 
+class Readers:
+    """Averages that only who asks moves by."""
+
+    def __init__(self, t, published):
+        self.t, self.published = t, published
+        for i in range(t.nodes):
+            t.world.start(i, self.serve(i))
+
+    def serve(self, i):
+        while True:
+            m = yield (tagged("ask"),)
+            self.t.world.send(i, m.source, "answer", self.published[i])
+
+    def exchange(self, i, j):
+        self.t.world.send(i, j, "ask")
+        m = yield come(j, "answer")
+        self.t.x[i] = (self.t.x[i] + m.value) / 2
+
+
 def length(t, i, phase, local_steps, is_geometric):
     stream, steps = t.stream("local steps", i, phase), 1
     while is_geometric and stream.below(local_steps):
@@ -104,18 +137,19 @@ def length(t, i, phase, local_steps, is_geometric):
 
 
 def swarm(t, local_steps, is_geometric, alone_steps):
-    pairs, live = Pairs(t.world, t.x), np.full(t.nodes, START)
+    base, live = t.x.copy(), t.x.copy()
+    pairs = t.pairs(True, base)
 
     def node(i):
-        base, phase, end = START, 0, min(alone_steps, t.steps) + length(t, i, 0, local_steps, is_geometric)
+        phase, end = 0, min(alone_steps, t.steps) + length(t, i, 0, local_steps, is_geometric)
         for k in range(1, t.steps + 1):
             yield "compute", k - 1
             live[i] -= t.step(i, live[i])
             if k in (end, t.steps):
                 if k == end:
                     yield from pairs.exchange(i, t.partner("partner", i, phase))
-                t.x[i] += live[i] - base
-                base = live[i] = t.x[i]
+                t.x[i] += live[i] - base[i]
+                base[i] = live[i] = t.x[i]
                 phase += 1
                 end += length(t, i, phase, local_steps, is_geometric)
             t.world.ends[i].append(t.world.now)
@@ -138,11 +172,7 @@ def matching(t, r):
 def one_sided_swarm(t, local_steps, is_geometric, alone_steps):
     """Nodes read what a random peer had after its last step."""
     published = t.x.copy()
-
-    def serve(i):
-        while True:
-            m = yield (tagged("ask"),)
-            t.world.send(i, m.source, "answer", published[i])
+    readers = t.readers(published)
 
     def node(i):
         phase, end = 0, min(alone_steps, t.steps) + length(t, i, 0, local_steps, is_geometric)
@@ -151,16 +181,11 @@ def one_sided_swarm(t, local_steps, is_geometric, alone_steps):
             t.x[i] -= t.step(i, t.x[i])
             published[i] = t.x[i]
             if k == end:
-                j = t.partner("partner", i, phase)
-                t.world.send(i, j, "ask")
-                m = yield come(j, "answer")
-                t.x[i] = (t.x[i] + m.value) / 2
+                yield from readers.exchange(i, t.partner("partner", i, phase))
                 phase += 1
                 end += length(t, i, phase, local_steps, is_geometric)
             t.world.ends[i].append(t.world.now)
 
-    for i in range(t.nodes):
-        t.world.start(i, serve(i))
     t.world.run(node)
     return t.x
 
@@ -179,9 +204,7 @@ def blocking_swarm(t, local_steps, is_geometric, alone_steps):
             if k >= end and r < rounds:
                 j = matching(t, r)[i]
                 if j != i:
-                    t.world.send(i, j, r, t.x[i])
-                    m = yield come(j, r)
-                    t.x[i] = (t.x[i] + m.value) / 2
+                    yield from t.average(i, j, r)
                 r += 1
                 end += length(t, i, r, local_steps, is_geometric)
             if k <= t.steps:
@@ -195,7 +218,7 @@ def blocking_swarm(t, local_steps, is_geometric, alone_steps):
 
 def adpsgd(t, exchanges_per_step):
     """Exchanges that earlier gradients allowed, and that have not begun at the last one, never do."""
-    pairs, begun, owed = Pairs(t.world, t.x), np.zeros(t.nodes, int), np.zeros(t.nodes, int)
+    pairs, begun, owed = t.pairs(), np.zeros(t.nodes, int), np.zeros(t.nodes, int)
 
     def gossip(i):
         for e in itertools.count():
@@ -210,7 +233,7 @@ def adpsgd(t, exchanges_per_step):
         for k in range(t.steps):
             begun[i] += 1
             owed[i] = exchanges_per_step + (owed[i] if k < t.steps - 1 else 0)
-            at = t.x[i]
+            at = t.x[i].copy()
             yield "compute", k
             t.x[i] -= t.step(i, at)
             t.world.ends[i].append(t.world.now)
