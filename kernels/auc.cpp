@@ -8,7 +8,6 @@
 #include "kernels/auc_saddle.hpp"
 #include "kernels/keys.hpp"
 #include "kernels/registry.hpp"
-#include "sim/base/number_file.hpp"
 #include "sim/base/numbers.hpp"
 
 namespace starling::workloads {
@@ -71,8 +70,7 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   problem.batch_size = read_batch_size(section);
   const SampleSettings samples = read_samples(section, problem);
 
-  const SplitDataset all =
-      read_named_files(section, "dataset", [&] { return load_dataset(samples.dataset, seed); });
+  const SplitDataset all = load_samples(section, samples, seed);
   problem.data.train = one_against_rest(all.train, settings, true);
   problem.data.test = one_against_rest(all.test, settings, false);
   section.expect(has_both(all.train, settings.positive_class), "positive_class",

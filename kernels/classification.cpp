@@ -1,6 +1,7 @@
 #include "kernels/classification.hpp"
 
 #include "kernels/registry.hpp"
+#include "sim/base/number_file.hpp"
 
 namespace starling {
 
@@ -12,6 +13,11 @@ SampleSettings read_samples(const Section& section, Classification& problem) {
   problem.wire_parameters = workloads::read_wire_parameters(section);
   section.finish();
   return settings;
+}
+
+SplitDataset load_samples(const Section& section, const SampleSettings& settings,
+                          std::uint64_t seed) {
+  return read_named_files(section, "dataset", [&] { return load_dataset(settings.dataset, seed); });
 }
 
 void deal_samples(const Section& section, const PartitionSettings& settings, NodeId nodes,

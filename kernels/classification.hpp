@@ -34,6 +34,10 @@ struct SampleSettings {
 /// they say of it.
 SampleSettings read_samples(const Section& section, Classification& problem);
 
+/// The data set that they name. What is wrong with its files is told at the key that names them.
+SplitDataset load_samples(const Section& section, const SampleSettings& settings,
+                          std::uint64_t seed);
+
 /// Deals the samples of `problem` to its nodes.
 void deal_samples(const Section& section, const PartitionSettings& settings, NodeId nodes,
                   Classification& problem);

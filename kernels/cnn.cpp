@@ -13,7 +13,6 @@
 #include "kernels/registry.hpp"
 #include "kernels/whole_gradient.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/number_file.hpp"
 #include "sim/base/random.hpp"
 
 namespace starling {
@@ -250,8 +249,7 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   problem.is_uniform = read_is_uniform(section);
   const SampleSettings settings = read_samples(section, problem);
 
-  problem.data =
-      read_named_files(section, "dataset", [&] { return load_dataset(settings.dataset, seed); });
+  problem.data = load_samples(section, settings, seed);
   const std::size_t features = problem.data.train.features;
   if (image == "square") problem.image = guess_extent(features);
   const std::vector<std::size_t>& shape = problem.data.train.shape;

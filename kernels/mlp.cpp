@@ -15,7 +15,6 @@
 #include "kernels/registry.hpp"
 #include "kernels/scratch.hpp"
 #include "sim/base/error.hpp"
-#include "sim/base/number_file.hpp"
 #include "sim/base/prefetch.hpp"
 #include "sim/base/random.hpp"
 
@@ -331,8 +330,7 @@ std::unique_ptr<Workload> make_mlp(const Section& section, std::vector<std::size
   problem.is_uniform = read_is_uniform(section);
   const SampleSettings settings = read_samples(section, problem);
 
-  problem.data =
-      read_named_files(section, "dataset", [&] { return load_dataset(settings.dataset, seed); });
+  problem.data = load_samples(section, settings, seed);
   deal_samples(section, settings.partition, nodes, problem);
   return std::make_unique<Mlp>(std::move(problem));
 }
