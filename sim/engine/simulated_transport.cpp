@@ -136,7 +136,7 @@ void SimulatedTransport::post(NodeId node, Tag tag) {
 }
 
 void SimulatedTransport::ask(NodeId node, const Pattern& pattern) {
-  while (const auto id = rendezvous_->ask(pattern, node)) leave(*id);
+  for (const std::uint32_t id : rendezvous_->ask(pattern, node)) leave(id);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
@@ -218,7 +218,7 @@ void SimulatedTransport::receive(ReceiveWait& wait) {
   const NodeId node = wait.fibre->node;
   mailbox_.enqueue(node, wait);
   if (rendezvous_ != nullptr) [[unlikely]] {
-    if (const auto id = rendezvous_->ask(wait, node)) leave(*id);
+    for (const std::uint32_t id : rendezvous_->ask(wait, node)) leave(id);
   }
   if (!wait.has_deadline()) return;
   wait.timer = take_slot(timers_, free_timers_);

@@ -30,36 +30,42 @@ bool Rendezvous::sets_off(std::uint32_t id, NodeId to, const Message& message,
       if (served_.insert(waits).second) return true;
     }
   }
-  box.held.push_back({id, message.source, message.tag});
+  box.held.push_back({id, message.source, message.tag, is_long(message)});
   return false;
 }
 
-std::optional<std::uint32_t> Rendezvous::take(Box& box, std::span<const Pattern> patterns) {
+std::vector<std::uint32_t> Rendezvous::ask(const ReceiveWait& wait, NodeId node) {
+  std::vector<Held>& held = boxes_[static_cast<std::size_t>(node)].held;
   const auto first = std::ranges::find_if(
-      box.held, [&](const Held& held) { return accepts(patterns, held.source, held.tag); });
-  if (first == box.held.end()) return std::nullopt;
-  const std::uint32_t id = first->id;
-  box.held.erase(first);
-  return id;
+      held, [&](const Held& h) { return accepts(wait.patterns, h.source, h.tag); });
+  if (first == held.end()) return {};
+  served_.insert(&wait);
+  const Held lead = *first;
+  std::vector<std::uint32_t> ids;
+  bool is_behind = true;  // no other long message between
+  const auto rest = std::remove_if(first, held.end(), [&](const Held& h) {
+    if (h.source != lead.source || h.tag != lead.tag) return false;
+    if (h.is_long && h.id != lead.id) is_behind = false;
+    if (is_behind) ids.push_back(h.id);
+    return is_behind;
+  });
+  held.erase(rest, held.end());
+  return ids;
 }
 
-std::optional<std::uint32_t> Rendezvous::ask(const ReceiveWait& wait, NodeId node) {
-  const auto id = take(boxes_[static_cast<std::size_t>(node)], wait.patterns);
-  if (id) served_.insert(&wait);
-  return id;
-}
-
-std::optional<std::uint32_t> Rendezvous::ask(const Pattern& pattern, NodeId node) {
-  return take(boxes_[static_cast<std::size_t>(node)], std::span(&pattern, 1));
+std::vector<std::uint32_t> Rendezvous::ask(const Pattern& pattern, NodeId node) {
+  std::vector<std::uint32_t> ids;
+  std::erase_if(boxes_[static_cast<std::size_t>(node)].held, [&](const Held& h) {
+    if (!pattern.matches(h.source, h.tag)) return false;
+    ids.push_back(h.id);
+    return true;
+  });
+  return ids;
 }
 
 std::vector<std::uint32_t> Rendezvous::post(NodeId node, Tag tag) {
-  Box& box = boxes_[static_cast<std::size_t>(node)];
-  box.posted.push_back(tag);
-  std::vector<std::uint32_t> ids;
-  const Pattern pattern{any_source, tag};
-  while (const auto id = take(box, std::span(&pattern, 1))) ids.push_back(*id);
-  return ids;
+  boxes_[static_cast<std::size_t>(node)].posted.push_back(tag);
+  return ask(Pattern{any_source, tag}, node);
 }
 
 void Rendezvous::close(NodeId node, Tag tag) {

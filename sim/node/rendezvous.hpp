@@ -1,8 +1,9 @@
 // Rendezvous: which messages wait for their receivers? MPI sends short messages at once (eagerly); a longer one sets off when
 // its receiver has posted a receive for it, and its sender may go on with its buffer when it is through.
 //
-// A receive that waits lets one message set off, a poll all that it would take. Where a program takes several messages of one
-// exchange one by one, it posts receives for all of them first (post()), as MPI programs do.
+// A receive that waits lets one message set off, a poll all that it would take. A short message behind a held one of its source
+// and tag keeps its place in their order, and sets off with it. Where a program takes several messages of one exchange one by
+// one, it posts receives for all of them first (post()), as MPI programs do.
 //
 // LogGOPSim's parameter S; Hoefler, Schneider, Lumsdaine, "LogGOPSim", HPDC 2010, section 3.1. As there, no round trip is
 // charged for the agreement.
@@ -10,7 +11,7 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -35,10 +36,10 @@ class Rendezvous {
   /// Whether a message to `to` sets off at once; else it is held, and named `id` when it may. `waits`: the first of the
   /// receives of `to` that wait.
   bool sets_off(std::uint32_t id, NodeId to, const Message& message, const ReceiveWait* waits);
-  /// The message held for `node` that a new receive lets set off, if any.
-  std::optional<std::uint32_t> ask(const ReceiveWait& wait, NodeId node);
-  /// The same for a program that polls, which asks until there is none.
-  std::optional<std::uint32_t> ask(const Pattern& pattern, NodeId node);
+  /// What was held for `node` and sets off for a new receive: one message, and short ones behind it.
+  std::vector<std::uint32_t> ask(const ReceiveWait& wait, NodeId node);
+  /// The same for a program that polls: all that it would take.
+  std::vector<std::uint32_t> ask(const Pattern& pattern, NodeId node);
   /// A receive has ended.
   void forget(const ReceiveWait& wait) { served_.erase(&wait); }
   /// Posts receives for all that is sent to `node` by `tag`, until close(); answers with what was held and sets off now.
@@ -69,6 +70,7 @@ class Rendezvous {
     std::uint32_t id;
     NodeId source;
     Tag tag;
+    bool is_long;
   };
   struct Box {
     std::vector<Held> held;  // in order of sending
@@ -80,7 +82,6 @@ class Rendezvous {
     TimedWait* wait = nullptr;
   };
   bool is_long(const Message& message) const { return message.bytes > eager_limit_; }
-  std::optional<std::uint32_t> take(Box& box, std::span<const Pattern> patterns);
 
   std::vector<Box> boxes_;  // (nodes)
   std::int64_t eager_limit_;

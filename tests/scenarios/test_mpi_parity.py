@@ -6,11 +6,13 @@ modelled delays. Asynchronous ones must end cleanly on 8 ranks, again and again,
 events: bounds of staleness, equal replicas, and above all the sum of what all nodes learnt. And each real asynchronous
 run, replayed, must end with the same models to the bit.
 
-usage: test_mpi_parity.py STARLING MPIRUN [--repetitions=N] [case ...]
+usage: test_mpi_parity.py STARLING MPIRUN RUNS_OVER_MPI [--repetitions=N] [case ...]
 
-N is how often each asynchronous case runs, each time with another seed: 3, or STARLING_REPETITIONS.
+Real runs are made first, by RUNS_OVER_MPI; the cases look at what they left. N is how often each asynchronous case runs, each
+time with another seed: 3, or STARLING_REPETITIONS.
 """
 
+import functools
 import os
 import subprocess
 import sys
@@ -200,40 +202,91 @@ TIMEOUT = 120
 class Bench:
     """Runs scenarios in a temporary folder."""
 
-    def __init__(self, starling, mpirun, folder):
-        self.starling, self.mpirun, self.folder = starling, mpirun, folder
+    def __init__(self, starling, folder):
+        self.starling, self.folder = starling, folder
         self.moves = {}
         self.needed_order = 0  # replays that differ from the simulation
         for text, path in ((BASE, "parity.ini"), (DRIFT, "drift.ini")):
             with open(os.path.join(folder, path), "w", encoding="utf-8") as file:
                 file.write(text)
 
-    def run(self, name, settings, ranks=0, scenario="parity.ini"):
-        """Runs simulated (ranks = 0) or over MPI; returns the results file, opened."""
-        path = os.path.join(self.folder, f"{name}_{ranks}.h5")
-        command = [self.starling, "run", os.path.join(self.folder, scenario), "--quiet", "-o", path, *settings]
-        if ranks:
-            command = [self.mpirun, "--oversubscribe", "-n", str(ranks), *command, "--transport", "mpi"]
+    def path_of(self, name, ranks=0):
+        """The results file; ranks = 0: of a simulation."""
+        return os.path.join(self.folder, f"{name}_{ranks}.h5")
+
+    def call(self, command, timeout):
+        """What the command prints, and its exit status."""
         environment = mpi_environment(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive")
-        done = subprocess.run(command, env=environment, timeout=TIMEOUT, text=True, stdin=subprocess.DEVNULL,
+        done = subprocess.run(command, env=environment, timeout=timeout, text=True, stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+        return done.stdout, done.returncode
+
+    def simulate(self, name, settings, scenario="parity.ini"):
+        """Returns the results file, opened."""
+        path = self.path_of(name)
+        command = [self.starling, "run", os.path.join(self.folder, scenario), "--quiet", "-o", path, *settings]
+        said, status = self.call(command, TIMEOUT)
+        assert status == 0, f"{' '.join(command)}\n{said}"
         return h5py.File(path, "r")
+
+    def run_all(self, command, ranks, runs):
+        """Over MPI, one after the other: {name: (scenario, settings)}."""
+        lines = []
+        for name, (scenario, settings) in runs.items():
+            words = [os.path.join(self.folder, scenario), *settings, f"run.output={self.path_of(name, ranks)}"]
+            lines.append("\t".join(words) + "\n")
+        path = os.path.join(self.folder, f"runs_{ranks}.txt")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(lines)
+        said, status = self.call([*command, path], TIMEOUT * len(runs))
+        assert status == 0, f"runs on {ranks} ranks, status {status}\n{said[-2000:]}"
+
+    def real(self, name, ranks):
+        """Returns the results file of a real run, opened."""
+        return h5py.File(self.path_of(name, ranks), "r")
 
     def learnt(self, seed):
         """What one node of allreduce SGD has moved by at the end of drift.ini; simulated once per seed."""
         if seed not in self.moves:
-            exact = self.run("exact", ["algorithm.kind=allreduce", seed], scenario="drift.ini")
+            exact = self.simulate("exact", ["algorithm.kind=allreduce", seed], scenario="drift.ini")
             self.moves[seed] = exact["models"][0].astype(np.float64)
         return self.moves[seed]
 
 
+def ranks_of(name):
+    """Of a synchronous case."""
+    further = list(FURTHER_SYNCHRONOUS)
+    return ((4, 8)[further.index(name) % 2],) if name in further else (4, 8)
+
+
+def drifting(name, repetition):
+    """The settings of an asynchronous case, and what names its results."""
+    law, keys = ASYNCHRONOUS[name]
+    settings = [*(f"algorithm.{key}" for key in keys), *MORE_SETTINGS.get(law, []), f"run.seed={repetition}"]
+    return f"{name}_seed_{repetition}", settings
+
+
+def real_runs(cases, repetitions):
+    """Of these cases, by ranks: {name: (scenario, settings)}."""
+    runs = {4: {}, 8: {}}
+    for name, settings in SYNCHRONOUS.items():
+        for ranks in ranks_of(name) if name in cases else ():
+            runs[ranks][name] = ("parity.ini", settings)
+    for name in ASYNCHRONOUS:
+        for repetition in range(repetitions if name in cases else 0):
+            results, settings = drifting(name, repetition)
+            runs[8][results] = ("drift.ini", settings)
+    for name, settings in REPLAYED.items():
+        if f"replay_{name}" in cases:
+            runs[8][f"recorded_{name}"] = ("parity.ini", settings)
+    return runs
+
+
 def check_parity(bench, name):
     """Models and all evaluations equal those of the simulation, bit for bit."""
-    simulated = bench.run(name, SYNCHRONOUS[name])
-    further = list(FURTHER_SYNCHRONOUS)
-    for ranks in ((4, 8)[further.index(name) % 2],) if name in further else (4, 8):
-        real = bench.run(name, SYNCHRONOUS[name], ranks)
+    simulated = bench.simulate(name, SYNCHRONOUS[name])
+    for ranks in ranks_of(name):
+        real = bench.real(name, ranks)
         assert np.array_equal(real["models"][:], simulated["models"][:]), f"models differ on {ranks} ranks"
         for metric in ("test_loss", "test_accuracy", "consensus_distance"):
             assert np.array_equal(real["evaluation"][metric][:], simulated["evaluation"][metric][:]), metric
@@ -272,28 +325,25 @@ def check_law(name, law, results, learnt):
 
 
 def check_asynchronous(bench, name, repetitions):
-    law, keys = ASYNCHRONOUS[name]
+    law, _ = ASYNCHRONOUS[name]
     for repetition in range(repetitions):
-        seed = f"run.seed={repetition}"
-        learnt = bench.learnt(seed)
+        learnt = bench.learnt(f"run.seed={repetition}")
         assert np.abs(learnt).max() > 0.02, "nothing was learnt"
-        settings = [*(f"algorithm.{key}" for key in keys), *MORE_SETTINGS.get(law, []), seed]
-        results = bench.run(name, settings, 8, "drift.ini")
-        check_law(name, law, results, learnt)
+        check_law(name, law, bench.real(drifting(name, repetition)[0], 8), learnt)
 
 
 def check_replay(bench, name):
     """A replay has the models and losses of the real run, to the bit."""
-    real = bench.run(name, REPLAYED[name], 8)
+    real = bench.real(f"recorded_{name}", 8)
     path = real.filename
-    replayed = bench.run(f"{name}_replay", ["--replay", path], scenario=os.path.basename(path))
+    replayed = bench.simulate(f"{name}_replay", ["--replay", path], scenario=os.path.basename(path))
     assert np.array_equal(replayed["models"][:], real["models"][:]), "models differ"
     assert np.array_equal(replayed["steps/train_loss"][:], real["steps/train_loss"][:], equal_nan=True), "losses differ"
     said = replayed["facts"].attrs["replay"].decode()
     assert said == "the same losses and models as recorded", said
     for sent in ("nodes/messages_sent", "steps/bytes_sent", "evaluation/bytes_sent"):
         assert np.array_equal(replayed[sent][:], real[sent][:]), sent
-    free = bench.run(f"{name}_free", [], scenario=os.path.basename(path))
+    free = bench.simulate(f"{name}_free", [], scenario=os.path.basename(path))
     bench.needed_order += not np.array_equal(free["models"][:], real["models"][:])
 
 
@@ -314,22 +364,25 @@ def check_catalog(starling):
 
 
 def main():
-    starling, mpirun, *only = sys.argv[1:]
+    starling, mpirun, runs_over_mpi, *only = sys.argv[1:]
     repetitions = int(os.environ.get("STARLING_REPETITIONS", "3"))
     for word in [word for word in only if word.startswith("--repetitions=")]:
         repetitions = int(word.partition("=")[2])
         only.remove(word)
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="starling_parity") as folder:
-        bench = Bench(os.path.abspath(starling), mpirun, folder)
+        bench = Bench(os.path.abspath(starling), folder)
         cases = {name: lambda name=name: check_parity(bench, name) for name in SYNCHRONOUS}
         cases.update({name: lambda name=name: check_asynchronous(bench, name, repetitions) for name in ASYNCHRONOUS})
         cases.update({f"replay_{name}": lambda name=name: check_replay(bench, name) for name in REPLAYED})
         cases["order_matters"] = lambda: check_order_matters(bench)
         cases["catalog"] = lambda: check_catalog(bench.starling)
+        if only:
+            cases = {name: cases[name] for name in only}
+        for ranks, runs in real_runs(cases, repetitions).items():
+            command = [mpirun, "--oversubscribe", "-n", str(ranks), os.path.abspath(runs_over_mpi)]
+            cases = {f"runs_on_{ranks}_ranks": functools.partial(bench.run_all, command, ranks, runs), **cases}
         for name, case in cases.items():
-            if only and name not in only:
-                continue
             try:
                 case()
                 passed += 1

@@ -66,20 +66,23 @@ TEST_CASE("one receive lets one message set off, and messages of a tag keep thei
   pair.run([&](Node& node) -> Task<> {
     if (node.id() == 0) {
       node.send(1, 1, numbers(node), 1);
-      node.send(1, 1, numbers(node), 2);
+      node.send(1, 1, {}, 2);  // behind a long one, with which it sets off
       node.send(1, 1, {}, 3);
+      node.send(1, 1, numbers(node), 4);
+      node.send(1, 1, {}, 5);
       co_return;
     }
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < 5; ++i) {
       const Message m = co_await node.receive(0, 1);
       came.push_back(node.now());
       order.push_back(m.number);
       co_await node.sleep(late);
     }
   });
-  CHECK(order == std::vector<double>{1, 2, 3});
-  const Duration round = latency + late;
-  CHECK(came == std::vector<Time>{Time{latency}, Time{round + latency}, Time{2 * round + latency}});
+  CHECK(order == std::vector<double>{1, 2, 3, 4, 5});
+  const Duration first = latency, second = first + 3 * late + latency;
+  CHECK(came == std::vector<Time>{Time{first}, Time{first + late}, Time{first + 2 * late},
+                                  Time{second}, Time{second + late}});
 }
 
 TEST_CASE("a sender waits until its messages are through") {
