@@ -45,11 +45,11 @@
 namespace starling::algorithms {
 namespace {
 
-enum class Rule { vanilla, delayed, delayed_nesterov };
+enum class MergeRule { vanilla, delayed, delayed_nesterov };
 
 struct AsyncDilocoSettings {
   Step period;
-  Rule rule;
+  MergeRule rule;
   Step delay = 1;     // N
   double share = 0;   // a
   double weight = 1;  // c
@@ -74,7 +74,7 @@ class SharedModel {
 
   /// vanilla, delayed_nesterov: applies one arrival.
   void apply(const Message& m) {
-    if (settings_.rule == Rule::vanilla) {
+    if (settings_.rule == MergeRule::vanilla) {
       Vector d = m.values;
       const auto staleness = static_cast<double>(version_ - fetched(m.source));
       d.scale(settings_.weight / (settings_.damps_stale ? std::sqrt(1 + staleness) : 1));
@@ -129,9 +129,9 @@ class SharedModel {
 };
 
 /// The blocks of all nodes, as the server plans them.
-class Blocks {
+class BlockPlans {
  public:
-  Blocks(const Node& node, const AsyncDilocoSettings& settings)
+  BlockPlans(const Node& node, const AsyncDilocoSettings& settings)
       : period_(settings.period), plans_(static_cast<std::size_t>(node.nodes())) {
     for (Plan& plan : plans_) plan = {.left = node.steps(), .length = settings.period};
   }
@@ -169,7 +169,7 @@ class Blocks {
 };
 
 /// The progress whose first message has come, as its code tells it; its block has ended then.
-Task<Message> receive_progress(Node& node, const AsyncDilocoSettings& settings, Blocks& blocks,
+Task<Message> receive_progress(Node& node, const AsyncDilocoSettings& settings, BlockPlans& blocks,
                                Message first) {
   const auto block = static_cast<Step>(first.number);
   const Random stream = code_stream(node, first.source, block);
@@ -185,7 +185,7 @@ Task<Message> receive_progress(Node& node, const AsyncDilocoSettings& settings, 
 }
 
 /// Sends the node whose progress is `m` the model, and how long its next block is.
-void answer(Node& node, const AsyncDilocoSettings& settings, const Blocks& blocks,
+void answer(Node& node, const AsyncDilocoSettings& settings, const BlockPlans& blocks,
             SharedModel& model, const Message& m) {
   const auto block = static_cast<Step>(m.number);
   if (settings.is_dynamic) {
@@ -197,7 +197,7 @@ void answer(Node& node, const AsyncDilocoSettings& settings, const Blocks& block
 
 Task<> serve(Node& node, const AsyncDilocoSettings& settings) {
   SharedModel model(node, settings);
-  Blocks blocks(node, settings);
+  BlockPlans blocks(node, settings);
   // Nodes that will come without being answered first.
   NodeId computing = blocks.will_end(server) ? node.nodes() : 0;
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
@@ -208,17 +208,18 @@ Task<> serve(Node& node, const AsyncDilocoSettings& settings) {
     if (got.index == 0) {
       const auto block = static_cast<Step>(got.message.number);
       if (block < blocks.ended(got.message.source)) continue;  // came twice
-      if (arrivals.empty() && settings.rule != Rule::delayed)
+      if (arrivals.empty() && settings.rule != MergeRule::delayed)
         deadline = after(node.now(), settings.grace);
       Message m = co_await receive_progress(node, settings, blocks, std::move(got.message));
       arrivals.push_back(std::move(m));
       --computing;
     }
-    const bool is_full = settings.rule == Rule::delayed ? std::ssize(arrivals) == settings.delay
-                                                        : settings.grace == Duration{};
+    const bool is_full = settings.rule == MergeRule::delayed
+                             ? std::ssize(arrivals) == settings.delay
+                             : settings.grace == Duration{};
     if (got.index == 0 && !is_full && computing > 0) continue;
 
-    if (settings.rule == Rule::delayed) {
+    if (settings.rule == MergeRule::delayed) {
       model.apply_mean(arrivals);
     } else {
       for (const Message& m : arrivals) model.apply(m);
@@ -287,10 +288,10 @@ Program async_diloco(const Section& section, const Context& context) {
   const std::string rule =
       section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",
                      "how the server applies what arrives");
-  settings.rule = rule == "vanilla"   ? Rule::vanilla
-                  : rule == "delayed" ? Rule::delayed
-                                      : Rule::delayed_nesterov;
-  if (settings.rule == Rule::vanilla) {
+  settings.rule = rule == "vanilla"   ? MergeRule::vanilla
+                  : rule == "delayed" ? MergeRule::delayed
+                                      : MergeRule::delayed_nesterov;
+  if (settings.rule == MergeRule::vanilla) {
     settings.weight = read_positive(
         section, "weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
         "factor before the progress of one arrival; 1 / sqrt(run.nodes) if not given");
@@ -302,22 +303,23 @@ Program async_diloco(const Section& section, const Context& context) {
         read_at_least(section, "delay", context.nodes, 1,
                       "arrivals per step of the outer momentum; run.nodes if not given");
   }
-  if (settings.rule == Rule::delayed_nesterov) {
+  if (settings.rule == MergeRule::delayed_nesterov) {
     settings.share =
         section.optional<double>("share", 0, "share of the momentum that other arrivals apply");
     section.expect(settings.share >= 0 && settings.share * static_cast<double>(settings.delay) <= 1,
                    "share", "must be from 0 to 1 / delay = {}, got {}",
                    1 / static_cast<double>(settings.delay), settings.share);
   }
-  if (settings.rule != Rule::delayed) {
+  if (settings.rule != MergeRule::delayed) {
     settings.grace = section.optional<Duration>(
         "grace", Duration{}, "time the server waits for others after an arrival");
   }
   settings.is_dynamic =
       section.choice("local_steps", {"fixed", "by_speed"}, "fixed",
                      "inner steps of a block: period, or fewer on slower nodes") == "by_speed";
-  settings.outer = read_outer_optimizer(section, settings.rule == Rule::vanilla ? 0.07 : 0.7, 0.9);
-  section.expect(settings.rule != Rule::delayed_nesterov ||
+  settings.outer =
+      read_outer_optimizer(section, settings.rule == MergeRule::vanilla ? 0.07 : 0.7, 0.9);
+  section.expect(settings.rule != MergeRule::delayed_nesterov ||
                      settings.outer.rule == OptimizerSettings::Rule::sgd,
                  "outer_optimizer", "must be sgd for rule = delayed_nesterov, which is its own");
   settings.inner = read_optimizer(section, context);

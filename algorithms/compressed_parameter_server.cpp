@@ -80,9 +80,9 @@ struct Push {
 
 Random downlink_stream(const Node& node, Step k) { return code_stream(node, 0, k, "downlink"); }
 
-class Server {
+class CodedServer {
  public:
-  Server(Node& node, const CompressedParameterServerSettings& settings)
+  CodedServer(Node& node, const CompressedParameterServerSettings& settings)
       : node_(node), settings_(settings) {}
 
   /// From the messages of all nodes, in order of node, to the code that each of them gets.
@@ -139,7 +139,7 @@ class Server {
 };
 
 Task<> serve(Node& node, const CompressedParameterServerSettings& settings) {
-  Server server(node, settings);
+  CodedServer server(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Vector> messages;
     for (NodeId i = 0; i < node.nodes(); ++i) {

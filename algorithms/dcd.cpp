@@ -17,7 +17,7 @@
 namespace starling::algorithms {
 namespace {
 
-Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
+Task<> run_dcd(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
   Optimizer optimizer(settings);
   CodedExchange exchange(node, codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();
@@ -46,7 +46,7 @@ Program dcd(const Section& section, const Context& context) {
   const OptimizerSettings optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "dcd", context.topology);
   section.finish();
-  return [=](Node& node) { return run(node, codec, optimizer); };
+  return [=](Node& node) { return run_dcd(node, codec, optimizer); };
 }
 
 }  // namespace starling::algorithms

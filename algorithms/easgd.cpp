@@ -32,7 +32,7 @@ struct EasgdSettings {
   OptimizerSettings optimizer;
 };
 
-constexpr NodeId server = 0;
+constexpr NodeId anchor_node = 0;
 
 /// (1 - a) x + a y
 Vector pull(Vector x, double a, const Vector& y) {
@@ -69,7 +69,7 @@ Task<> run(Node& node, const EasgdSettings& settings) {
   const double a = settings.elasticity;
   Vector x = node.initial_model();
   Vector z = x;
-  if (!settings.is_synchronous && node.id() == server) companions.spawn(serve(node, settings));
+  if (!settings.is_synchronous && node.id() == anchor_node) companions.spawn(serve(node, settings));
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
@@ -80,8 +80,9 @@ Task<> run(Node& node, const EasgdSettings& settings) {
         z = pull(z, a * node.nodes(), all);
       } else {
         const auto number = static_cast<double>(k);
-        send_in_pieces(node, server, tag_of(Channel::request), x, number);
-        const Message m = co_await receive_in_pieces(node, server, reply_tag(number), x.size());
+        send_in_pieces(node, anchor_node, tag_of(Channel::request), x, number);
+        const Message m =
+            co_await receive_in_pieces(node, anchor_node, reply_tag(number), x.size());
         x = pull(x, a, m.values);
       }
       co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, k),

@@ -19,7 +19,7 @@
 namespace starling::algorithms {
 namespace {
 
-Task<> run(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
+Task<> run_ecd(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
   Optimizer optimizer(settings);
   CodedExchange exchange(node, codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();
@@ -49,7 +49,7 @@ Program ecd(const Section& section, const Context& context) {
   const OptimizerSettings optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "ecd", context.topology);
   section.finish();
-  return [=](Node& node) { return run(node, codec, optimizer); };
+  return [=](Node& node) { return run_ecd(node, codec, optimizer); };
 }
 
 }  // namespace starling::algorithms

@@ -44,7 +44,7 @@ struct EpidemicSettings {
 };
 
 /// Who sends to whom in one round.
-struct Round {
+struct DrawnRound {
   std::vector<std::vector<NodeId>> out;  // (nodes), each in order of sending
   std::vector<std::vector<NodeId>> in;   // (nodes), each sorted
 };
@@ -70,9 +70,9 @@ std::vector<NodeId> draw_receivers(const Node& node, Step number, NodeId i, Node
   return receivers;
 }
 
-Round draw(const Node& node, Step number, const EpidemicSettings& settings) {
+DrawnRound draw_round(const Node& node, Step number, const EpidemicSettings& settings) {
   const NodeId n = node.nodes();
-  Round round;
+  DrawnRound round;
   round.out.resize(static_cast<std::size_t>(n));
   round.in.resize(static_cast<std::size_t>(n));
   const auto connect = [&](NodeId from, NodeId to) {
@@ -157,7 +157,7 @@ Task<Vector> complete_round(Node& node, Step k, Vector x, std::vector<NodeId> re
 }
 
 /// `rounds` is shared by all nodes of the run: they ask it the same questions.
-Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds,
+Task<> run(Node& node, std::shared_ptr<RoundCache<DrawnRound>> rounds,
            const EpidemicSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const auto me = static_cast<std::size_t>(node.id());
@@ -173,8 +173,8 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds,
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
     const bool ends_round = (k + 1) % settings.local_steps == 0;
-    const auto round_of_all = [&]() -> const Round& {
-      return rounds->at(k, [&] { return draw(node, k, settings); });
+    const auto round_of_all = [&]() -> const DrawnRound& {
+      return rounds->at(k, [&] { return draw_round(node, k, settings); });
     };
     if (ends_round && settings.end == EpidemicSettings::End::deadline) {
       // Nobody waits, so nodes may be any number of rounds apart: each draws for itself alone.
@@ -184,7 +184,7 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<Round>> rounds,
       x = co_await round_until_deadline(node, arrivals, k, x, std::move(receivers),
                                         settings.timeout);
     } else if (ends_round) {
-      const Round& round = round_of_all();
+      const DrawnRound& round = round_of_all();
       std::vector<NodeId> receivers = round.out[me];
       std::vector<NodeId> senders = sends_notices ? others : round.in[me];
       x = co_await complete_round(node, k, x, std::move(receivers), std::move(senders), others);
@@ -227,7 +227,7 @@ Program epidemic(const Section& section, const Context& context) {
   // A node's two lists, and it in the lists of others.
   const auto bytes =
       2 * (sizeof(std::vector<NodeId>) + sizeof(NodeId) * static_cast<std::size_t>(receivers));
-  const auto rounds = std::make_shared<RoundCache<Round>>(
+  const auto rounds = std::make_shared<RoundCache<DrawnRound>>(
       context.nodes, bytes * static_cast<std::size_t>(context.nodes));
   return [settings, rounds](Node& node) { return run(node, rounds, settings); };
 }

@@ -35,9 +35,9 @@ struct OneBitSettings {
 };
 
 /// One node's side of both phases. Pieces are those of vectors in column order.
-class Phases {
+class CodedPhases {
  public:
-  Phases(Node& node, const OneBitSettings& settings, const ColumnOrder& order)
+  CodedPhases(Node& node, const OneBitSettings& settings, const ColumnOrder& order)
       : node_(node), settings_(settings) {
     const auto pieces = static_cast<std::size_t>(node.nodes());
     for (std::size_t s = 0; s < pieces; ++s) {
@@ -112,7 +112,7 @@ class Phases {
 
 Task<> run(Node& node, const OneBitSettings& settings) {
   const ColumnOrder order(node);
-  Phases phases(node, settings, order);
+  CodedPhases phases(node, settings, order);
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {

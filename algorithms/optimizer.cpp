@@ -76,11 +76,9 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
     settings.beta1 = read_share(section, key("beta1"), 0.9, "share of the first moments kept");
     settings.beta2 = read_share(section, key("beta2"), 0.999, "share of the second moments kept");
   }
-  settings.epsilon = read_positive(section, key("epsilon"),
-                                   settings.rule == Rule::adagrad ? 0.01 * epsilon : epsilon,
-                                   "added to the root of the second moments");
-  section.expect(settings.epsilon >= least_float, key("epsilon"), "must be at least {}, got {}",
-                 least_float, settings.epsilon);
+  settings.epsilon = read_between(
+      section, key("epsilon"), settings.rule == Rule::adagrad ? 0.01 * epsilon : epsilon,
+      least_float, largest_float, "added to the root of the second moments");
 }
 
 OptimizerSettings read_optimizer(const Section& section, const Context& context, double momentum) {

@@ -32,8 +32,8 @@ struct PairwiseGossipSettings {
 constexpr Tag stop = tag_of(Channel::entry);
 
 /// What the fibres of one node share.
-struct State {
-  State(Node& node, const PairwiseGossipSettings& settings)
+struct GossipState {
+  GossipState(Node& node, const PairwiseGossipSettings& settings)
       : x(node.initial_model()),
         pairs(node, x, {.patience = settings.patience, .codec = settings.codec}),
         companions(node) {}
@@ -43,7 +43,7 @@ struct State {
   Companions companions;
 };
 
-Task<> gossip(Node& node, State& state, Duration interval) {
+Task<> gossip(Node& node, GossipState& state, Duration interval) {
   const Pattern patterns[] = {{node.id(), stop}};
   const std::size_t peers = state.pairs.peers();
   Time tick = node.now();
@@ -59,7 +59,7 @@ Task<> gossip(Node& node, State& state, Duration interval) {
 
 Task<> run(Node& node, const PairwiseGossipSettings& settings) {
   Optimizer optimizer(settings.optimizer);
-  State state(node, settings);
+  GossipState state(node, settings);
   state.pairs.begin();
   state.companions.spawn(gossip(node, state, settings.interval));
   for (Step k = 0; k < node.steps(); ++k) {

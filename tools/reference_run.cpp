@@ -26,8 +26,8 @@
 namespace starling {
 namespace {
 
-constexpr int most_told = 10'000'000;  // of nodes, and of samples in a step
-constexpr double most_steps = 1e12;    // of a run
+constexpr int largest_count = 10'000'000;  // of nodes, and of samples in a step
+constexpr double most_steps = 1e12;        // of a run
 
 /// The file with the place for messages.
 struct Place {
@@ -99,8 +99,8 @@ void read_comment(std::string_view line, const Place& place, ReferenceRows& rows
     return;
   }
   *value = place.number(trim(line.substr(equals + 1)), key);
-  if (!(*value >= 1) || *value > most_told || *value != std::floor(*value))
-    place.refuse(fmt::format("{} must be a whole number from 1 to {}", key, most_told));
+  if (!(*value >= 1) || *value > largest_count || *value != std::floor(*value))
+    place.refuse(fmt::format("{} must be a whole number from 1 to {}", key, largest_count));
 }
 
 void read_names(std::string_view line, const Place& place, ReferenceRows& rows) {

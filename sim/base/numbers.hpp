@@ -12,6 +12,8 @@ namespace starling {
 
 /// The least of the numbers that become floats and must stay above 0: smaller floats have few digits, or are 0.
 inline constexpr double least_float = 1e-37;
+/// The largest of them: larger ones are infinite as floats.
+inline constexpr double largest_float = 3.4e38;
 
 /// A whole number of `least` or more.
 std::int64_t read_at_least(const Section& section, std::string_view key, std::int64_t fallback,

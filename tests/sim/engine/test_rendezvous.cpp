@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/sim/engine/place.hpp"
+#include "tests/sim/engine/simulation.hpp"
 #include "tests/support/fault.hpp"
 
 namespace starling::test_rendezvous {
@@ -18,8 +18,8 @@ using test::latency;
 constexpr Duration late = std::chrono::milliseconds(1);
 
 /// Two nodes, all whose vectors are long.
-struct Pair : test::Place {
-  Pair() : Place(2, false, {}, nullptr, nullptr, control_bytes) {}
+struct Pair : test::Simulation {
+  Pair() : Simulation(2, false, {}, nullptr, nullptr, control_bytes) {}
 };
 
 Vector numbers(Node& node) { return node.zeros(16); }

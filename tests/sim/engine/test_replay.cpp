@@ -8,26 +8,26 @@
 
 #include "sim/base/error.hpp"
 #include "sim/engine/replay.hpp"
-#include "tests/sim/engine/place.hpp"
+#include "tests/sim/engine/simulation.hpp"
 
 namespace starling::test_replay {
 using namespace std::chrono_literals;
 
 namespace {
 
-using test::Place;
+using test::Simulation;
 using Log = std::vector<std::string>;
 using Acts = std::vector<std::vector<Act>>;
 
 Time at(Duration duration) { return Time{duration}; }
 
 /// What happened, by the clock of the simulation.
-void note(Log& log, const Place& place, const std::string& what) {
-  log.push_back(what + " at " + std::to_string(to_seconds(place.transport.now())));
+void note(Log& log, const Simulation& simulation, const std::string& what) {
+  log.push_back(what + " at " + std::to_string(to_seconds(simulation.transport.now())));
 }
 
 /// Node i > 0 sends after i ms; node 0 takes what comes.
-Task<> gather(Node& node, Place& place, Log& log) {
+Task<> gather(Node& node, Simulation& simulation, Log& log) {
   if (node.id() > 0) {
     co_await node.sleep(node.id() * Duration(1ms));
     node.send(0, 7);
@@ -35,14 +35,14 @@ Task<> gather(Node& node, Place& place, Log& log) {
   }
   for (NodeId i = 1; i < node.nodes(); ++i) {
     const Message m = co_await node.receive(any_source, 7);
-    note(log, place, std::to_string(m.source));
+    note(log, simulation, std::to_string(m.source));
   }
 }
 
 std::string failure_of(Replay& replay, Log& log) {
-  Place place(3, false, {}, &replay);
+  Simulation simulation(3, false, {}, &replay);
   try {
-    place.run([&](Node& node) { return gather(node, place, log); });
+    simulation.run([&](Node& node) { return gather(node, simulation, log); });
   } catch (const Stalled& stalled) {
     return stalled.what();
   }
@@ -52,7 +52,7 @@ std::string failure_of(Replay& replay, Log& log) {
 /// Of a node that sleeps.
 const std::vector<Act> sleeper{Act::resume(0), Act::resume(0)};
 
-Task<> wait_twice(Node& node, Place& place, Log& log) {
+Task<> wait_twice(Node& node, Simulation& simulation, Log& log) {
   if (node.id() == 1) {
     co_await node.sleep(3ms);
     node.send(0, 5);
@@ -62,27 +62,27 @@ Task<> wait_twice(Node& node, Place& place, Log& log) {
   for (int i = 0; i < 2; ++i) {
     const Time until = after(node.now(), 1ms);
     const Node::Select::Result got = co_await node.select(patterns, until);
-    note(log, place, got.index == 0 ? "message" : "deadline");
+    note(log, simulation, got.index == 0 ? "message" : "deadline");
   }
-  note(log, place, node.now() > at(1s) ? "late" : "early");
+  note(log, simulation, node.now() > at(1s) ? "late" : "early");
 }
 
 Log run_waiting(const Acts& acts) {
   Log log;
   Replay replay(acts);
-  Place place(2, false, {}, &replay);
-  place.run([&](Node& node) { return wait_twice(node, place, log); });
+  Simulation simulation(2, false, {}, &replay);
+  simulation.run([&](Node& node) { return wait_twice(node, simulation, log); });
   CHECK(replay.describe_mismatch() == "");
   return log;
 }
 
-Task<> add(Node& node, Place& place, Log& log, int number) {
+Task<> add(Node& node, Simulation& simulation, Log& log, int number) {
   co_await node.sleep(number * Duration(1ms));
-  note(log, place, std::to_string(number));
+  note(log, simulation, std::to_string(number));
 }
 
-Task<> spawn_three(Node& node, Place& place, Log& log) {
-  for (int i = 1; i <= 3; ++i) node.spawn(add(node, place, log, i));
+Task<> spawn_three(Node& node, Simulation& simulation, Log& log) {
+  for (int i = 1; i <= 3; ++i) node.spawn(add(node, simulation, log, i));
   co_return;
 }
 
@@ -174,8 +174,8 @@ TEST_CASE("fibres of a node go on in the recorded order") {
                    Act::resume(1), Act::resume(2)}};
   Log log;
   Replay replay(acts);
-  Place place(1, false, {}, &replay);
-  place.run([&](Node& node) { return spawn_three(node, place, log); });
+  Simulation simulation(1, false, {}, &replay);
+  simulation.run([&](Node& node) { return spawn_three(node, simulation, log); });
   CHECK(log == Log{"3 at 0.003000", "1 at 0.003000", "2 at 0.003000"});
 }
 

@@ -10,11 +10,11 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/sim/engine/place.hpp"
+#include "tests/sim/engine/simulation.hpp"
 
 namespace starling::test_simulated_failures {
 using namespace std::chrono_literals;
-using test::Place;
+using test::Simulation;
 
 namespace {
 
@@ -94,9 +94,9 @@ Task<> finish_steps(Node& node) {
   }
 }
 
-std::string failure_of(Place& place, const Program& program) {
+std::string failure_of(Simulation& simulation, const Program& program) {
   try {
-    place.run(program);
+    simulation.run(program);
   } catch (const Stalled& error) {
     return error.what();
   }
@@ -108,31 +108,31 @@ std::string failure_of(Place& place, const Program& program) {
 TEST_CASE("messages to a node that pauses wait and come in their order when it is back") {
   // Sent at 0 .. 5 ms, due 10 us later. Away from 1.5 to 4.01 ms: 2, 3 wait; 4 is due at the very
   // instant of return and stays behind them, although it was under way before they were held back.
-  Place place(2, false, {.outages = {{1, at(1500us), at(4010us)}}});
+  Simulation simulation(2, false, {.outages = {{1, at(1500us), at(4010us)}}});
   Log log;
-  place.run([&log](Node& node) { return stream(node, log, 6); });
+  simulation.run([&log](Node& node) { return stream(node, log, 6); });
   CHECK(log == Log{"1 got 0 at 1e-05", "1 got 1 at 0.00101", "1 got 2 at 0.00401",
                    "1 got 3 at 0.00401", "1 got 4 at 0.00401", "1 got 5 at 0.00501"});
-  CHECK(place.transport.failures().lost_messages == 0);
+  CHECK(simulation.transport.failures().lost_messages == 0);
 }
 
 TEST_CASE("a deadline that passes within a pause keeps its place among the messages") {
   // Away from 0.5 to 4.5 ms; 1 and 2 are due before the deadline at 2.5 ms, 3 and 4 after it.
-  Place place(2, false, {.outages = {{1, at(500us), at(4500us)}}});
+  Simulation simulation(2, false, {.outages = {{1, at(500us), at(4500us)}}});
   Log log;
-  place.run([&log](Node& node) { return stream_until(node, log, 5, at(2500us)); });
+  simulation.run([&log](Node& node) { return stream_until(node, log, 5, at(2500us)); });
   CHECK(log ==
         Log{"1 got 0 at 1e-05", "1 got 1 at 0.0045", "1 got 2 at 0.0045", "1 ended at 0.0045"});
 }
 
 TEST_CASE("a gradient rests while its node is away; sleeps and deadlines do not") {
   // Gradients of 1 ms, away from 0.4 to 3.4 ms: 4 ms, then 5 ms.
-  Place computing(1, false, {.outages = {{0, at(400us), at(3400us)}}});
+  Simulation computing(1, false, {.outages = {{0, at(400us), at(3400us)}}});
   Log log;
   computing.run([&log](Node& node) { return compute_twice(node, log); });
   CHECK(log == Log{"0 computed at 0.004", "0 computed at 0.005"});
   // A sleep until 3 ms ends with the outage at 4 ms; the deadline at 6 ms with the next, at 9 ms.
-  Place sleeping(1, false, {.outages = {{0, at(1ms), at(4ms)}, {0, at(5ms), at(9ms)}}});
+  Simulation sleeping(1, false, {.outages = {{0, at(1ms), at(4ms)}, {0, at(5ms), at(9ms)}}});
   log.clear();
   sleeping.run([&log](Node& node) { return sleep_and_select(node, log); });
   CHECK(log == Log{"0 woke at 0.004", "0 selected 1 at 0.009"});
@@ -140,17 +140,17 @@ TEST_CASE("a gradient rests while its node is away; sleeps and deadlines do not"
 
 TEST_CASE("a node that is away neither computes nor waits nor communicates") {
   // Gradients of 1 ms, away from 0.4 to 3.4 ms. Node 1 waits for what is sent at 0, 1 .. 5 ms, away from 1.5 to 4.5 ms.
-  Place place(2, false, {.outages = {{1, at(1500us), at(4500us)}}});
-  place.observer.leave_out_absence([&place](NodeId node, Time begin, Time end) {
-    return place.failures.presence(node, begin, end);
+  Simulation simulation(2, false, {.outages = {{1, at(1500us), at(4500us)}}});
+  simulation.observer.leave_out_absence([&simulation](NodeId node, Time begin, Time end) {
+    return simulation.failures.presence(node, begin, end);
   });
   Log log;
-  place.run([&log](Node& node) { return stream(node, log, 6); });
-  const NodeTotals& waiting = place.recorder.nodes[1];
+  simulation.run([&log](Node& node) { return stream(node, log, 6); });
+  const NodeTotals& waiting = simulation.recorder.nodes[1];
   // 0, 1 and 5 come after 10 us each; 2, 3 and 4 have come during the pause.
   CHECK(waiting.communicate == 30us);
   CHECK(waiting.wait == 990us + 490us + 500us);
-  Place computing(1, false, {.outages = {{0, at(400us), at(3400us)}}});
+  Simulation computing(1, false, {.outages = {{0, at(400us), at(3400us)}}});
   computing.observer.leave_out_absence([&computing](NodeId node, Time begin, Time end) {
     return computing.failures.presence(node, begin, end);
   });
@@ -164,36 +164,38 @@ TEST_CASE("a node that is away neither computes nor waits nor communicates") {
 
 TEST_CASE("a gradient is not done if its node stops before, not even if it pauses, too") {
   // Of 1 ms, 0.4 ms are done before the pause and 0.2 ms after it; 1 ms after its begin is within the pause.
-  Place place(1, false, {.outages = {{0, at(400us), at(3400us)}, {0, at(3600us), never}}});
+  Simulation simulation(1, false,
+                        {.outages = {{0, at(400us), at(3400us)}, {0, at(3600us), never}}});
   Log log;
-  place.run([&log](Node& node) { return compute_twice(node, log); });
+  simulation.run([&log](Node& node) { return compute_twice(node, log); });
   CHECK(log.empty());
-  CHECK(place.transport.failures().stopped_nodes == std::vector<NodeId>{0});
+  CHECK(simulation.transport.failures().stopped_nodes == std::vector<NodeId>{0});
 }
 
 TEST_CASE("a node that joins late begins then, and its messages have waited for it") {
-  Place place(2, false, {.outages = {{1, at(0ms), at(2500us)}}});
+  Simulation simulation(2, false, {.outages = {{1, at(0ms), at(2500us)}}});
   Log log;
-  place.run([&log](Node& node) { return stream(node, log, 4); });
+  simulation.run([&log](Node& node) { return stream(node, log, 4); });
   CHECK(log ==
         Log{"1 got 0 at 0.0025", "1 got 1 at 0.0025", "1 got 2 at 0.0025", "1 got 3 at 0.00301"});
 }
 
 TEST_CASE("messages to a node that has stopped are lost, and the run ends without it") {
   // Stops at 1.5 ms; 2, 3, 4, 5 reach it later.
-  Place place(2, false, {.outages = {{1, at(1500us), never}}});
+  Simulation simulation(2, false, {.outages = {{1, at(1500us), never}}});
   Log log;
-  place.run([&log](Node& node) { return stream(node, log, 6); });
+  simulation.run([&log](Node& node) { return stream(node, log, 6); });
   CHECK(log == Log{"1 got 0 at 1e-05", "1 got 1 at 0.00101"});
-  CHECK(place.transport.failures().lost_messages == 4);
-  CHECK(place.transport.failures().stopped_nodes == std::vector<NodeId>{1});
+  CHECK(simulation.transport.failures().lost_messages == 4);
+  CHECK(simulation.transport.failures().stopped_nodes == std::vector<NodeId>{1});
 }
 
 TEST_CASE("what a node sent before it stopped is delivered; then the others say what they miss") {
   // Node 0 sends 0 .. 3 by 3 ms and stops; node 1 waits for the fifth.
-  Place place(2, false, {.outages = {{0, at(3500us), never}}});
+  Simulation simulation(2, false, {.outages = {{0, at(3500us), never}}});
   Log log;
-  const std::string text = failure_of(place, [&log](Node& node) { return stream(node, log, 6); });
+  const std::string text =
+      failure_of(simulation, [&log](Node& node) { return stream(node, log, 6); });
   CHECK(log.size() == 4);
   CHECK(text ==
         "stalled at 0.004 s of virtual time: node 0 stopped at 0.0035 s; node 1 waits for node 0 "
@@ -202,24 +204,24 @@ TEST_CASE("what a node sent before it stopped is delivered; then the others say 
 
 TEST_CASE("a collective in closed form says which member it waits for") {
   const std::vector<NodeId> members{0, 1, 2, 3};
-  Place place(4, true, {.outages = {{2, at(500us), never}}});
+  Simulation simulation(4, true, {.outages = {{2, at(500us), never}}});
   const std::string text =
-      failure_of(place, [&members](Node& node) { return meet_all(node, members); });
+      failure_of(simulation, [&members](Node& node) { return meet_all(node, members); });
   CHECK(text.starts_with("stalled at 0.001 s of virtual time: node 2 stopped at 0.0005 s; "));
   CHECK(text.ends_with("; 3 of 4 nodes wait in a collective (tag 9) for node 2"));
-  Place without_two(4, true, {.outages = {{1, at(500us), never}, {2, at(500us), never}}});
+  Simulation without_two(4, true, {.outages = {{1, at(500us), never}, {2, at(500us), never}}});
   CHECK(failure_of(without_two, [&members](Node& node) {
           return meet_all(node, members);
         }).ends_with("; 2 of 4 nodes wait in a collective (tag 9) for node 1 and 1 more"));
 }
 
 TEST_CASE("a message that comes twice does so before the next of its pair") {
-  Place place(2, false, {.outages = {}, .duplicate = 1});
+  Simulation simulation(2, false, {.outages = {}, .duplicate = 1});
   Log log;
-  place.run([&log](Node& node) { return stream(node, log, 4); });
+  simulation.run([&log](Node& node) { return stream(node, log, 4); });
   CHECK(log ==
         Log{"1 got 0 at 1e-05", "1 got 0 at 1e-05", "1 got 1 at 0.00101", "1 got 1 at 0.00101"});
-  CHECK(place.transport.failures().duplicated_messages == 4);
+  CHECK(simulation.transport.failures().duplicated_messages == 4);
 }
 
 TEST_CASE("a message that is lost on the network keeps no device of its receiver busy") {
@@ -234,18 +236,19 @@ TEST_CASE("a message that is lost on the network keeps no device of its receiver
   std::uint64_t seed = 1;
   while (fates(seed) != std::pair(Failures::Fate::lost, Failures::Fate::delivered)) ++seed;
   Host host({.staging_latency = 1ms}, 3);
-  Place place(3, false, {}, nullptr, nullptr, Rendezvous::no_limit, &host);
-  place.failures = Failures(chance, 3, seed);
+  Simulation simulation(3, false, {}, nullptr, nullptr, Rendezvous::no_limit, &host);
+  simulation.failures = Failures(chance, 3, seed);
   Log log;
-  place.run([&log](Node& node) { return send_models(node, log); });
+  simulation.run([&log](Node& node) { return send_models(node, log); });
   CHECK(log == Log{"2 got 1 at 0.00201"});
-  CHECK(place.transport.failures().lost_messages == 1);
+  CHECK(simulation.transport.failures().lost_messages == 1);
 }
 
 TEST_CASE("a lost message is named in the end, if somebody waits for it") {
-  Place place(2, false, {.outages = {}, .lose = 1});
+  Simulation simulation(2, false, {.outages = {}, .lose = 1});
   Log log;
-  const std::string text = failure_of(place, [&log](Node& node) { return stream(node, log, 2); });
+  const std::string text =
+      failure_of(simulation, [&log](Node& node) { return stream(node, log, 2); });
   CHECK(text ==
         "stalled at 0.002 s of virtual time: 2 messages were lost, the last from node 0 to node 1 "
         "(tag 7), due at 0.00101 s; node 1 waits for node 0 (tag 7) since 0 s");
@@ -253,28 +256,28 @@ TEST_CASE("a lost message is named in the end, if somebody waits for it") {
 
 TEST_CASE("evaluations wait for nodes that pause and go on without those that stopped") {
   // 100 steps of 1 ms, evaluated once at the end. Node 1 pauses for 50 ms, node 2 stops at 40 ms.
-  Place place(3, false, {.outages = {{1, at(10ms), at(60ms)}, {2, at(40500us), never}}});
-  place.observer.count_live_nodes();
-  place.run([](Node& node) { return finish_steps(node); });
-  place.observer.settle();
-  const Table& table = place.recorder.evaluation;
+  Simulation simulation(3, false, {.outages = {{1, at(10ms), at(60ms)}, {2, at(40500us), never}}});
+  simulation.observer.count_live_nodes();
+  simulation.run([](Node& node) { return finish_steps(node); });
+  simulation.observer.settle();
+  const Table& table = simulation.recorder.evaluation;
   CHECK(table.value("live_nodes", 0) == 2);
   CHECK(table.value("time", 0) == doctest::Approx(0.150));
   CHECK(!std::isnan(table.value("test_loss", 0)));
-  CHECK(place.recorder.nodes[2].steps == 40);
+  CHECK(simulation.recorder.nodes[2].steps == 40);
   // Samples: 100 steps of two nodes and the 40 of the third, of batches as large as the workload says.
-  const auto batch = static_cast<double>(place.workload.facts().batch_size);
+  const auto batch = static_cast<double>(simulation.workload.facts().batch_size);
   CHECK(table.value("samples", 0) == 240 * batch);
 }
 
 TEST_CASE("runs with failures repeat themselves, and outages nobody reaches change nothing") {
   Log once, again, whole;
   for (Log* log : {&once, &again}) {
-    Place place(2, false,
-                {.outages = {}, .mean_time_between_failures = 1ms, .mean_time_to_repair = 2ms});
-    place.run([log](Node& node) { return stream(node, *log, 50); });
+    Simulation simulation(
+        2, false, {.outages = {}, .mean_time_between_failures = 1ms, .mean_time_to_repair = 2ms});
+    simulation.run([log](Node& node) { return stream(node, *log, 50); });
   }
-  Place late(2, false, {.outages = {{1, at(1s), never}, {0, at(2s), at(3s)}}});
+  Simulation late(2, false, {.outages = {{1, at(1s), never}, {0, at(2s), at(3s)}}});
   late.run([&whole](Node& node) { return stream(node, whole, 50); });
   CHECK(once == again);
   CHECK(whole.size() == 50);

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/sim/engine/place.hpp"
+#include "tests/sim/engine/simulation.hpp"
 #include "tests/support/fault.hpp"
 
 namespace starling::test_simulated_transport {
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 namespace {
 
 using test::latency;
-using test::Place;
+using test::Simulation;
 using Log = std::vector<std::string>;
 
 Task<> ping_pong(Node& node, Log& log) {
@@ -179,43 +179,43 @@ Task<> tell_once(Node& node) {
 }  // namespace
 
 TEST_CASE("messages take the network's time and wait for their receiver") {
-  Place place(2);
+  Simulation simulation(2);
   Log log;
-  place.run([&log](Node& node) { return ping_pong(node, log); });
+  simulation.run([&log](Node& node) { return ping_pong(node, log); });
   CHECK(log == Log{"42.000000 at 0.005010"});  // node 1 slept 5 ms, then one latency back
 }
 
 TEST_CASE("a select ends at its deadline or with the first message that matches") {
-  Place place(2);
+  Simulation simulation(2);
   Log log;
-  place.run([&log](Node& node) { return wait_with_deadline(node, log); });
+  simulation.run([&log](Node& node) { return wait_with_deadline(node, log); });
   CHECK(log == Log{"first 2 at 0.002000", "then 1 at 0.003010"});
 }
 
 TEST_CASE("a node serves messages while it computes") {
-  Place place(2);
+  Simulation simulation(2);
   Log log;
-  place.run([&log](Node& node) { return compute_and_serve(node, log); });
+  simulation.run([&log](Node& node) { return compute_and_serve(node, log); });
   CHECK(log == Log{"served at 0.000010", "computed at 0.001000"});
-  CHECK(place.recorder.nodes[0].compute == Duration(std::chrono::milliseconds(1)));
+  CHECK(simulation.recorder.nodes[0].compute == Duration(std::chrono::milliseconds(1)));
 }
 
 TEST_CASE(
     "a blocked receive is waiting until the message was sent and communicating from then on") {
-  Place place(2);
+  Simulation simulation(2);
   Log log;
-  place.run([&log](Node& node) { return ping_pong(node, log); });
-  CHECK(place.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(5)));
-  CHECK(place.recorder.nodes[0].communicate == latency);
+  simulation.run([&log](Node& node) { return ping_pong(node, log); });
+  CHECK(simulation.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(5)));
+  CHECK(simulation.recorder.nodes[0].communicate == latency);
   // Node 1 slept; the message was there when it asked.
-  CHECK(place.recorder.nodes[1].wait == Duration(std::chrono::milliseconds(5)));
-  CHECK(place.recorder.nodes[1].communicate == Duration(0));
+  CHECK(simulation.recorder.nodes[1].wait == Duration(std::chrono::milliseconds(5)));
+  CHECK(simulation.recorder.nodes[1].communicate == Duration(0));
 }
 
 TEST_CASE("a deadlock is reported with who waits for whom") {
-  Place place(2);
+  Simulation simulation(2);
   try {
-    place.run([](Node& node) { return wait_for_each_other(node); });
+    simulation.run([](Node& node) { return wait_for_each_other(node); });
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(
@@ -226,9 +226,9 @@ TEST_CASE("a deadlock is reported with who waits for whom") {
 }
 
 TEST_CASE("an error in a program names node and time") {
-  Place place(4);
+  Simulation simulation(4);
   try {
-    place.run([](Node& node) { return fail_later(node); });
+    simulation.run([](Node& node) { return fail_later(node); });
     FAIL("no error");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) == "node 2 at 0.002 s: out of luck");
@@ -236,68 +236,69 @@ TEST_CASE("an error in a program names node and time") {
 }
 
 TEST_CASE("fibres of one node wake each other by signals") {
-  Place place(1);
+  Simulation simulation(1);
   Log log;
-  place.run([&log](Node& node) { return first_fibre(node, log); });
+  simulation.run([&log](Node& node) { return first_fibre(node, log); });
   CHECK(log == Log{"first", "second"});
 }
 
 TEST_CASE("a closed-form collective ends for all members at its formula after the last has come") {
   // 4 members, the last at 3 ms; recursive doubling of empty-bandwidth messages costs log2(4) * 10 us.
-  Place place(4, true);
+  Simulation simulation(4, true);
   const std::vector<NodeId> members{0, 1, 2, 3};
   std::vector<double> times;
-  place.run([&](Node& node) { return meet_all(node, members, times); });
+  simulation.run([&](Node& node) { return meet_all(node, members, times); });
   CHECK(times.size() == 4);
   for (const double time : times) CHECK(time == doctest::Approx(0.003020));
-  CHECK(place.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(3)));
-  CHECK(place.recorder.nodes[0].communicate == 2 * latency);
+  CHECK(simulation.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(3)));
+  CHECK(simulation.recorder.nodes[0].communicate == 2 * latency);
 }
 
 TEST_CASE("all nodes have one list of all nodes, and meet by it or by an equal one") {
-  Place place(4, true);
+  Simulation simulation(4, true);
   std::vector<double> times;
-  place.run([&times](Node& node) { return meet_by_any_list(node, times); });
+  simulation.run([&times](Node& node) { return meet_by_any_list(node, times); });
   CHECK(times.size() == 4);
   for (const double time : times) CHECK(time == doctest::Approx(0.003020));  // as by any other list
-  const std::span<const NodeId> everybody = place.nodes[0].everybody();
+  const std::span<const NodeId> everybody = simulation.nodes[0].everybody();
   CHECK(std::ranges::equal(everybody, std::vector<NodeId>{0, 1, 2, 3}));
-  CHECK(place.nodes[3].everybody().data() == everybody.data());
+  CHECK(simulation.nodes[3].everybody().data() == everybody.data());
 }
 
 TEST_CASE("without closed forms a meeting sends everybody back to messages") {
-  Place place(2, false);
+  Simulation simulation(2, false);
   const std::vector<NodeId> members{0, 1};
   std::vector<double> times;
-  place.run([&](Node& node) { return meet_all(node, members, times); });
+  simulation.run([&](Node& node) { return meet_all(node, members, times); });
   CHECK(times == std::vector<double>{-1, -1});
 }
 
 TEST_CASE("an announcement reaches a node after as many hops as bits differ, and is made once") {
-  Place place(4, true);
+  Simulation simulation(4, true);
   Log log;
-  place.run([&log](Node& node) { return announce_from_two(node, log); });
+  simulation.run([&log](Node& node) { return announce_from_two(node, log); });
   CHECK(log == Log{"1 at 0.000010", "2 at 0.000010", "3 at 0.000020"});
 }
 
 TEST_CASE("an announcement past the end of the clock is an error, not an early arrival") {
-  Place place(8, true, {}, nullptr, Place::make_network(8, "1000 h"));  // node 7 is three hops away
+  Simulation simulation(8, true, {}, nullptr,
+                        Simulation::make_network(8, "1000 h"));  // node 7 is three hops away
   Log log;
-  CHECK_THROWS_WITH_AS(place.run([&log](Node& node) { return announce_from_two(node, log); }),
+  CHECK_THROWS_WITH_AS(simulation.run([&log](Node& node) { return announce_from_two(node, log); }),
                        doctest::Contains("virtual time passes the end of the clock"), Error);
 }
 
 TEST_CASE("a delivery that was put off and comes at its time after all is not lost") {
-  Place place(2, false, {}, nullptr, std::make_unique<Wavers>());
-  place.run(tell_once);  // else it would wait for ever
-  CHECK(place.transport.now() == Time{latency});
+  Simulation simulation(2, false, {}, nullptr, std::make_unique<Wavers>());
+  simulation.run(tell_once);  // else it would wait for ever
+  CHECK(simulation.transport.now() == Time{latency});
 }
 
 TEST_CASE("a cookie of a network model that an event has no room for is a fault") {
   const auto run = [](bool is_too_large) {
     return test::fault_of([&] {
-      Place place(2, false, {}, nullptr, std::make_unique<Cookies>(is_too_large));
-      place.run(tell_once);
+      Simulation simulation(2, false, {}, nullptr, std::make_unique<Cookies>(is_too_large));
+      simulation.run(tell_once);
     });
   };
   CHECK(run(false) == "");

@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/sim/engine/place.hpp"
+#include "tests/sim/engine/simulation.hpp"
 #include "tests/support/fault.hpp"
 
 namespace starling::test_misuse {
@@ -25,8 +25,8 @@ Task<> do_at_once(Node& node, const Misuse& misuse) {
 /// What ensure() says when a node does this with its initial model.
 std::string fault_of(const Misuse& misuse) {
   return test::fault_of([&] {
-    test::Place place(2);
-    place.run([&](Node& node) { return do_at_once(node, misuse); });
+    test::Simulation simulation(2);
+    simulation.run([&](Node& node) { return do_at_once(node, misuse); });
   });
 }
 

@@ -1,4 +1,4 @@
-// Place: one program per node on the simulated transport, over a network of constant latency
+// Simulation: one program per node on the simulated transport, over a network of constant latency
 // unless told otherwise; gradients take 1 ms.
 #pragma once
 
@@ -18,10 +18,11 @@ namespace starling::test {
 
 inline constexpr Duration latency = std::chrono::microseconds(10);
 
-struct Place {
-  explicit Place(NodeId nodes, bool closed_form = false, FailureSettings failing = {},
-                 Replay* replay = nullptr, std::unique_ptr<NetworkModel> other_network = nullptr,
-                 std::int64_t eager_limit = Rendezvous::no_limit, Host* host = nullptr)
+struct Simulation {
+  explicit Simulation(NodeId nodes, bool closed_form = false, FailureSettings failing = {},
+                      Replay* replay = nullptr,
+                      std::unique_ptr<NetworkModel> other_network = nullptr,
+                      std::int64_t eager_limit = Rendezvous::no_limit, Host* host = nullptr)
       : workload(nodes),
         graph(backend, workload, {}, ComputeGraph::Execution::overlapped),
         recorder(nodes, RowSchedule(1, 100), RowSchedule(100, 100), Time(std::chrono::seconds(1))),
