@@ -122,9 +122,12 @@ struct ChannelSums {
         sums[thread] = {};
         if (thread < adding) return;
         const unsigned maker = thread - adding;
-        makings[thread] = {entries(first + maker % channels), maker % channels, maker / channels,
-                           step};
-        if (maker / channels < step) makings[thread].load(0, part.pixels);
+        Making<OfChannel>& own = makings[thread];
+        own.entries = entries(first + maker % channels);
+        own.channel = maker % channels;
+        own.pixel = maker / channels;
+        own.step = step;
+        if (own.pixel < step) own.load(0, part.pixels);
       });
       for (std::uint32_t begin = 0; begin < part.pixels + tile; begin += tile) {
         double* const next = memory.tiles + begin / tile % 2 * memory.room;
@@ -158,7 +161,7 @@ struct ChannelSums {
   struct Making {
     OfChannel entries;
     std::uint32_t channel, pixel, step;
-    decltype(entries.seen(0)) seen[together] = {};
+    decltype(entries.seen(0)) seen[together];
 
     /// Of pixels beyond the end, the last one.
     STARLING_DEVICE void load(std::uint32_t begin, std::uint32_t pixels) {

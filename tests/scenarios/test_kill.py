@@ -95,6 +95,11 @@ class Killed:
     def has_checkpoint(self):
         return any(os.path.exists(self.results + end) for end in (".checkpoint", ".checkpoint.previous"))
 
+    def wait_for_checkpoint(self, process):
+        """Until there is one, or the process has ended."""
+        while process.poll() is None and not self.has_checkpoint():
+            time.sleep(0.01)
+
     def start(self):
         """Goes on where it is, or begins."""
         return subprocess.Popen(self.words("resume" if self.has_checkpoint() else "run"), stdout=subprocess.DEVNULL,
@@ -131,6 +136,8 @@ def check_kills(starling, folder, name, overrides, chance):
         resumed += run.has_checkpoint()
         process = run.start()
         try:
+            if kills == KILLS - 1 and resumed == 0:  # on a busy machine the others came too early
+                run.wait_for_checkpoint(process)
             if kills < KILLS:
                 process.wait(chance.uniform(0.05, 1.2 * duration / KILLS))  # it may be faster now
             else:
