@@ -27,7 +27,7 @@ def of_children(pid):
             fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             continue  # it has gone meanwhile
-        if int(fields[1]) == pid:
+        if int(fields[1]) == pid and fields[0] != "Z":
             used = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
             found.append((int(fields[19]), int(path.parent.name), used))  # numbers begin anew after the largest
     return {process: used for _, process, used in sorted(found)}

@@ -115,7 +115,12 @@ class Killed:
         else:
             for victim in [process.pid, *computing]:
                 os.kill(victim, signal.SIGKILL)
-        process.communicate(timeout=60)
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:  # Open MPI's mpirun may miss the end of a process that it just starts
+            assert not children(process.pid), "processes live on beside one that was killed"
+            process.kill()
+            process.communicate()
         if MPIRUN:
             self.processes = chance.choice([1, 2, 3])
 
@@ -136,9 +141,9 @@ def check_kills(starling, folder, name, overrides, chance):
         resumed += run.has_checkpoint()
         process = run.start()
         try:
-            if kills == KILLS - 1 and resumed == 0:  # on a busy machine the others came too early
-                run.wait_for_checkpoint(process)
             if kills < KILLS:
+                if kills > 0 and resumed == 0:  # on a busy machine all could come too early
+                    run.wait_for_checkpoint(process)
                 process.wait(chance.uniform(0.05, 1.2 * duration / KILLS))  # it may be faster now
             else:
                 process.wait()
