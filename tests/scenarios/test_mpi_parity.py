@@ -380,8 +380,9 @@ def main():
         if only:
             cases = {name: cases[name] for name in only}
         for ranks, runs in real_runs(cases, repetitions).items():
-            command = [mpirun, "--oversubscribe", "-n", str(ranks), os.path.abspath(runs_over_mpi)]
-            cases = {f"runs_on_{ranks}_ranks": functools.partial(bench.run_all, command, ranks, runs), **cases}
+            if runs:
+                command = [mpirun, "--oversubscribe", "-n", str(ranks), os.path.abspath(runs_over_mpi)]
+                cases = {f"runs_on_{ranks}_ranks": functools.partial(bench.run_all, command, ranks, runs), **cases}
         for name, case in cases.items():
             try:
                 case()
