@@ -116,7 +116,7 @@ class Killed:
             for victim in [process.pid, *computing]:
                 os.kill(victim, signal.SIGKILL)
         try:
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
         except subprocess.TimeoutExpired:  # Open MPI's mpirun may miss the end of a process that it just starts
             assert not children(process.pid), "processes live on beside one that was killed"
             process.kill()
