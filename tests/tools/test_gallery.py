@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""The tables of scenarios/papers/README.md are what runs: those that take little are run again and compared, line by line.
+"""The tables of scenarios/papers/README.md are what runs, and agree with the papers within what the project claims.
 
 usage: test_gallery.py STARLING
+
+Tables that take little are run again and compared, line by line; of others, which take minutes, some cells.
 """
 import pathlib
 import subprocess
@@ -10,15 +12,33 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Some 60 s of one core together; the others take minutes.
+sys.path.insert(0, str(ROOT / "tools"))
+from papers import eager, wagma
+from papers.table import Bench
+
 CHEAP = ["wagma_accuracy", "wagma_accuracy_no_delay", "wagma_fig6", "wagma_fig8", "wagma_fig9", "wagma_ablations",
          "zou_counterexample", "swarm_convergence", "swarm_scaling", "eager_ucf101", "eager_imagenet"]
+TABLES = {table.name: table for module in (eager, wagma) for table in module.TABLES}
+CHEAP_CELLS = {"wagma_fig4": lambda algorithm, nodes: int(nodes) <= 16,
+               "eager_fig9": lambda policy, size: True}
+# Percent, and the rows that are farther off, which scenarios/papers/README.md explains.
+CLAIMS = {"wagma_fig4": (5, {("eager", "256")}),
+          "wagma_fig8": (10, {("allreduce", "10")}),
+          "eager_fig9": (15, {("majority", "32768"), ("majority", "262144")}),
+          "eager_ucf101": (5, set()),
+          "eager_imagenet": (5, set())}
 
 
 def written(name):
     """The lines of a table in the README."""
     text = (ROOT / "scenarios" / "papers" / "README.md").read_text(encoding="utf-8")
     return text.split(f"<!-- {name} -->\n")[1].split(f"<!-- end of {name} -->")[0].splitlines()
+
+
+def cells(name):
+    """(algorithm, at): (simulated, deviation), as they stand in a table of the README."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written(name)[2:] if line.startswith("|")]
+    return {(algorithm, at): (simulated, deviation) for algorithm, at, _, simulated, deviation in rows}
 
 
 class GalleryTest(unittest.TestCase):
@@ -30,6 +50,24 @@ class GalleryTest(unittest.TestCase):
                     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
                     self.assertEqual(done.returncode, 0, done.stderr)
                     self.assertEqual(done.stdout.splitlines()[3:], written(name))
+
+    def test_cells_of_the_readme_are_what_runs(self):
+        with tempfile.TemporaryDirectory(prefix="starling-gallery-") as folder:
+            bench = Bench(str(PROGRAM), folder, mnist=None)
+            for name, is_cheap in CHEAP_CELLS.items():
+                cheap = {at: told for at, (told, _) in cells(name).items() if is_cheap(*at)}
+                self.assertGreater(len(cheap), 10)
+                for (algorithm, at), told in cheap.items():
+                    with self.subTest(name, algorithm=algorithm, at=at):
+                        self.assertEqual(f"{TABLES[name].simulate(bench, algorithm, at):.4g}", told)
+
+    def test_simulated_and_published_agree(self):
+        for name, (tolerance, farther) in CLAIMS.items():
+            deviations = {at: float(deviation.removesuffix(" %")) for at, (_, deviation) in cells(name).items()
+                          if deviation not in ("", "given")}
+            with self.subTest(name):
+                self.assertGreater(len(deviations), 0)
+                self.assertEqual({at for at, deviation in deviations.items() if abs(deviation) > tolerance}, farther)
 
     def test_curves_of_accuracies_are_drawn(self):
         with tempfile.TemporaryDirectory(prefix="starling-gallery-") as folder:
