@@ -19,11 +19,10 @@
 // their code, momentum 0.9 included. Xu, Huo, Huang, "Step-Ahead Error Feedback for Distributed Training with Compressed
 // Gradient", AAAI 2021 (SAEF).
 
-#include <algorithm>
-
 #include "algorithms/averaging.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/random_blocks.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/tensor_codec.hpp"
 #include "sim/base/numbers.hpp"
@@ -47,55 +46,6 @@ struct DefSettings {
   }
 };
 
-/// Part [begin, end) of a model.
-struct Block {
-  std::size_t begin, end;
-};
-
-/// The parts of a model that travel together, in order.
-using Blocks = std::vector<Block>;
-
-/// What travels after step k: of each tensor one block, out of no more than it has numbers.
-Blocks draw_blocks(const Node& node, const DefSettings& settings, std::size_t size, Step k) {
-  Random random = node.shared_random("block", k);
-  Blocks drawn;
-  const auto draw = [&](std::size_t begin, std::size_t length) {
-    const std::size_t count = std::min(settings.blocks, length);
-    const std::size_t b = random.below(count);
-    drawn.push_back({begin + b * length / count, begin + (b + 1) * length / count});
-  };
-  if (settings.tensors.empty()) draw(0, size);
-  std::size_t begin = 0;
-  for (const std::size_t length : settings.tensors) {
-    draw(begin, length);
-    begin += length;
-  }
-  return drawn;
-}
-
-/// The blocks of `v`, one after the other.
-Vector gather(const Blocks& blocks, const Vector& v) {
-  std::vector<Vector> pieces;
-  for (const Block& block : blocks) pieces.push_back(v.slice(block.begin, block.end - block.begin));
-  return pieces.size() == 1 ? pieces[0] : concatenate(pieces);
-}
-
-/// `v` with `gathered` in the place of the blocks.
-Vector scatter(const Blocks& blocks, const Vector& v, const Vector& gathered) {
-  std::vector<Vector> pieces;
-  std::size_t at = 0;
-  std::size_t taken = 0;
-  for (const Block& block : blocks) {
-    const std::size_t length = block.end - block.begin;
-    if (block.begin > at) pieces.push_back(v.slice(at, block.begin - at));
-    pieces.push_back(gathered.slice(taken, length));
-    taken += length;
-    at = block.end;
-  }
-  if (at < v.size()) pieces.push_back(v.slice(at, v.size() - at));
-  return pieces.size() == 1 ? gathered : concatenate(pieces);
-}
-
 Task<> run(Node& node, const DefSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   const std::span<const NodeId> everybody = node.everybody();
@@ -109,7 +59,8 @@ Task<> run(Node& node, const DefSettings& settings) {
     y.add_scaled(-1, step);
     p.add(step);
     if ((k + 1) % settings.period == 0 || k + 1 == node.steps()) {
-      const Blocks blocks = draw_blocks(node, settings, x.size(), k);
+      const Blocks blocks =
+          draw_blocks(node.shared_random("block", k), settings.blocks, settings.tensors, x.size());
       const Vector update = co_await average(node, everybody, tag_of(Channel::collective, k),
                                              gather(blocks, p), settings.collective);
       Vector moved = gather(blocks, x);

@@ -565,10 +565,14 @@ TEST_CASE("settings that make no codec are refused by name") {
                        doctest::Contains("must be in (0, 1], got 0"), ScenarioError);
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "lattice"}, {"cell", "1"}, {"bits", "25"}}),
                        doctest::Contains("must be from 1 to 24, got 25"), ScenarioError);
-  // As a float it would be 0, and so would be all that threshold quantization sends.
-  CHECK_THROWS_WITH_AS(
-      codec_of({{"compression", "threshold_quantization"}, {"threshold", "1e-60"}, {"keep", "1"}}),
-      doctest::Contains("threshold must be at least 1e-37, got 1e-60"), ScenarioError);
+  // As a float it would be 0 or infinite, and so would be all that threshold quantization sends.
+  for (const std::string threshold : {"1e-60", "1e+60"}) {
+    CHECK_THROWS_WITH_AS(
+        codec_of(
+            {{"compression", "threshold_quantization"}, {"threshold", threshold}, {"keep", "1"}}),
+        doctest::Contains(("threshold must be from 1e-37 to 3.4e+38, got " + threshold).c_str()),
+        ScenarioError);
+  }
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "zip"}}), doctest::Contains("compression"),
                        ScenarioError);
   CHECK_THROWS_AS(codec_of({{"compression", "half"}, {"keep", "0.1"}}), ScenarioError);

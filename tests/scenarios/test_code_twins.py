@@ -228,6 +228,29 @@ def detached(p, o, share, blocks, period, residual_period):
     return x, sent
 
 
+def error_reset(p, o, blocks, reset_period, reset_blocks):
+    """CSER, of a model that is one tensor."""
+    x, error, sent = p.start.copy(), np.zeros(p.start.shape), 0
+
+    def synchronized(v, count, stream):
+        """v with its mean in a block, v without that block, and the bytes of it."""
+        count = min(count, p.dimension)
+        b = Stream(p.seed, stream, -1, k).below(count)
+        block = slice(b * p.dimension // count, (b + 1) * p.dimension // count)
+        mixed, rest = v.copy(), v.copy()
+        mixed[:, block], rest[:, block] = v[:, block].mean(axis=0), 0
+        return mixed, rest, allreduce_bytes(p.nodes, block.stop - block.start)
+
+    for k in range(p.steps):
+        step = o.step(p.gradient(x), x, k)
+        taken, rest, more = synchronized(step, blocks, "block") if blocks else (step, step, 0)
+        x, error, sent = x - taken, error - rest, sent + more
+        if reset_period and (k + 1) % reset_period == 0:
+            mixed, rest, more = synchronized(error, reset_blocks, "reset")
+            x, error, sent = x - error + mixed, rest, sent + more
+    return x, sent
+
+
 def two_averages(p, o):
     """A2SGD, by recursive doubling of two numbers."""
     x = p.start
@@ -455,6 +478,11 @@ class CodeTwins(WorldCase):
             self.expect(lambda p, o, _, s=(share, blocks, period, residual_period): detached(p, o, *s), "def", seed + 1, {
                 "lambda": share, "blocks": blocks, "period": period, "residual_period": residual_period,
                 "collective": "recursive_doubling"})
+
+    def test_error_reset(self):
+        for seed, settings in enumerate(((4, 3, 2), (64, 1, 64), (1, 0, 1), (0, 4, 1), (0, 2, 3), (3, 5, 4), (2, 0, 1))):
+            self.expect(lambda p, o, _, s=settings: error_reset(p, o, *s), "cser", seed + 1, {
+                **dict(zip(("blocks", "reset_period", "reset_blocks"), settings)), "collective": "recursive_doubling"})
 
     def test_two_averages_and_three_values(self):
         for seed in range(1, 7):
