@@ -967,10 +967,13 @@ class PlotTest(unittest.TestCase):
         (self.folder / "short.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
         subprocess.run([PROGRAM, "sweep", "short.ini", "-q", "-o", "briefly", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
         swept = sweep.draw(self.folder / "briefly")
-        for figure, name in ((single, "finished steps"), (beside, "steps"), (swept, "steps")):
+        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "timing.h5", "run.steps=20", "run.evaluate_every=1", "workload.kind=timing",
+                        "workload.parameters=610", *(f"workload.{key}=default" for key in ("dataset", "hidden"))], cwd=self.folder, check=True)
+        alone = convergence.draw([self.folder / "timing.h5"])[0]
+        for figure, name, tick in ((single, "finished steps", 1), (beside, "steps", 1), (swept, "steps", 1), (alone, "finished steps", 20)):
             figure.canvas.draw()
             ticks = [tick for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) if axis.label.get_text() == name for tick in axis.get_ticklocs()]
-            self.assertIn(1, ticks)
+            self.assertIn(tick, ticks)
             self.assertEqual([tick for tick in ticks if tick % 1], [])
             plt.close(figure)
 

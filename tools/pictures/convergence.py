@@ -183,6 +183,8 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
         ax.set_xlim(left=0)
     if metric == "test_accuracy":
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
+    if metric == "step" and not is_log:
+        ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
     if metric == "consensus_distance" and (seen > 0).any():
         set_log(ax)
@@ -217,7 +219,8 @@ def draw_pace(ax, runs):
         ax.annotate("not known" if np.isnan(time) else short(time) + deviation, (0 if np.isnan(time) else time, i), xytext=(4, 0),
                     textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_yticks([])
-    ax.set_ylim(max(2, len(runs)) - 0.5, -0.5)
+    room = max(0.5, 1.5 - len(runs) / 2)  # one bar is no thicker than two
+    ax.set_ylim(len(runs) - 1 + room, -room)
     ax.margins(x=0.35 if len(runs) > 1 else 0.15)
     ax.grid(False, axis="y")
     ax.set_xlabel(f"time per step ({unit})")
