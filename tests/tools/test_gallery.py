@@ -16,14 +16,17 @@ sys.path.insert(0, str(ROOT / "tools"))
 from papers import eager, wagma
 from papers.table import Bench
 
-CHEAP = ["wagma_accuracy", "wagma_accuracy_no_delay", "wagma_fig6", "wagma_fig8", "wagma_fig9", "wagma_ablations",
-         "zou_counterexample", "swarm_convergence", "swarm_scaling", "eager_ucf101", "eager_imagenet"]
+CHEAP = ["wagma_accuracy", "wagma_accuracy_no_delay", "wagma_fig6", "wagma_fig8", "wagma_fig9", "zou_counterexample",
+         "swarm_convergence", "swarm_scaling", "eager_ucf101"]
 TABLES = {table.name: table for module in (eager, wagma) for table in module.TABLES}
 CHEAP_CELLS = {"wagma_fig4": lambda algorithm, nodes: int(nodes) <= 16,
-               "eager_fig9": lambda policy, size: True}
+               "wagma_ablations": lambda workload, groups: workload == "Transformer",
+               "eager_fig9": lambda policy, size: True,
+               "eager_imagenet": lambda policy, delay: delay == "300 ms"}
 # Percent, and the rows that are farther off, which scenarios/papers/README.md explains.
 CLAIMS = {"wagma_fig4": (5, {("eager", "256")}),
           "wagma_fig8": (10, {("allreduce", "10")}),
+          "wagma_ablations": (10, set()),
           "eager_fig9": (15, {("majority", "32768"), ("majority", "262144")}),
           "eager_ucf101": (5, set()),
           "eager_imagenet": (5, set())}
@@ -56,7 +59,7 @@ class GalleryTest(unittest.TestCase):
             bench = Bench(str(PROGRAM), folder, mnist=None)
             for name, is_cheap in CHEAP_CELLS.items():
                 cheap = {at: told for at, (told, _) in cells(name).items() if is_cheap(*at)}
-                self.assertGreater(len(cheap), 10)
+                self.assertGreater(len(cheap), 0)
                 for (algorithm, at), told in cheap.items():
                     with self.subTest(name, algorithm=algorithm, at=at):
                         self.assertEqual(f"{TABLES[name].simulate(bench, algorithm, at):.4g}", told)
