@@ -158,7 +158,7 @@ class PlotTest(unittest.TestCase):
         plt.close(figure)
 
     def test_the_deviation_of_the_first_run_is_printed_as_compare_tells_it(self):
-        said = self.plot("a.h5", "slow.h5")
+        said = self.plot("a.h5", "slow.h5", "--x", "time")
         # Gradients take 1.2 times as long and messages next to nothing; what is computed is the same: 1 / 1.2 - 1.
         found = re.search(r"a against slow: time per step (-[0-9.]+) %, test accuracy 0.00 points apart on average over 4 steps", said)
         self.assertIsNotNone(found, said)
@@ -199,13 +199,13 @@ class PlotTest(unittest.TestCase):
         self.assertIn("8 steps in 8.5 ms of virtual time", " ".join(self.texts("cut.h5")))
         told = subprocess.run([PROGRAM, "compare", "cut.h5", "a.h5"], cwd=self.folder, capture_output=True, text=True).stdout
         theirs = float(re.search(r"time per step, .* ([-+0-9.]+) %  +10.00 %", told)[1])
-        ours = float(re.search(r"time per step ([-+0-9.]+) %", self.plot("cut.h5", "a.h5"))[1])
+        ours = float(re.search(r"time per step ([-+0-9.]+) %", self.plot("cut.h5", "a.h5", "--x", "time"))[1])
         self.assertAlmostEqual(ours, theirs, delta=0.051)
         self.assertGreater(ours, 5)  # 8 steps in 8.5 ms, where the other takes hardly more than 1 ms for each
 
     def test_a_run_by_other_code_is_drawn_over_the_simulation(self):
         (self.folder / "r.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds,test_loss\n20,0.03,\n40,0.08,1\n")
-        said = self.plot("a.h5", "--reference")
+        said = self.plot("a.h5", "--reference", "--x", "time")
         # 1 ms per step, and little for messages, against 80 ms over 40 steps
         found = re.search(r"a against r: time per step (-[0-9.]+) %, test loss [0-9.]+ apart on average over 1 step\b", said)
         self.assertIsNotNone(found, said)
@@ -219,7 +219,7 @@ class PlotTest(unittest.TestCase):
             ours = file["steps/train_loss"][()].mean(axis=1)
             steps = file["steps/step"][()]
         apart = sum(abs(float(ours[list(steps).index(step)]) - loss) for step, loss in ((10, 2.0), (40, 1.5))) / 2
-        said = self.plot("a.h5", "log.csv")
+        said = self.plot("a.h5", "log.csv", "--x", "time")
         self.assertIn(f"training loss {apart:.3g} apart on average over 2 steps", said)
         self.assertIn("note: of log nobody reads lr, acc", said)
         figure, _ = convergence.draw([self.folder / "a.h5", self.folder / "log.csv"])
@@ -256,9 +256,9 @@ class PlotTest(unittest.TestCase):
 
     def test_when_each_run_got_to_a_target_is_printed(self):
         (self.folder / "t.csv").write_text("step,time_seconds,bytes_sent,test_accuracy\n1,10,2e6,0.5\n2,20,4e6,0.7\n")
-        said = self.plot("t.csv", "a.h5", "--target", "0.6", "0.999")
+        said = self.plot("t.csv", "a.h5", "--target", "0.6", "0.999", "--x", "time")
         self.assertIn("t: 60% test accuracy after 15 s, 1.5 steps, 3 MB\nt: 99.9% test accuracy never\na: ", said)
-        self.assertNotIn("test accuracy after", self.plot("t.csv", "a.h5"))
+        self.assertNotIn("test accuracy after", self.plot("t.csv", "a.h5", "--x", "time"))
 
     def test_curves_are_drawn_against_the_bytes_that_all_nodes_have_sent(self):
         figure, _ = convergence.draw([self.folder / "a.h5", self.folder / "slow.h5"], (), ("bytes_sent", "time"))
@@ -411,7 +411,7 @@ class PlotTest(unittest.TestCase):
     def test_runs_of_one_name_are_told_apart_by_their_folders(self):
         (self.folder / "real").mkdir()
         (self.folder / "real" / "a.h5").write_bytes((self.folder / "slow.h5").read_bytes())
-        self.assertIn(f"{self.folder.name}/a against real/a: time per step -", self.plot("a.h5", "real/a.h5"))
+        self.assertIn(f"{self.folder.name}/a against real/a: time per step -", self.plot("a.h5", "real/a.h5", "--x", "time"))
 
     def test_points_of_a_sweep_are_told_apart_by_what_differs(self):
         (self.folder / "four.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6\nrun.steps = 10\ntopology.kind = ring, complete\nrepeats = 2\n")
@@ -419,8 +419,8 @@ class PlotTest(unittest.TestCase):
         points = sorted(f"four/{path.name}" for path in (self.folder / "four").glob("*seed=1.h5"))
         self.assertEqual(convergence.names_of(points), ["nodes=4,kind=complete", "nodes=4,kind=ring", "nodes=6,kind=complete", "nodes=6,kind=ring"])
         self.assertEqual(convergence.names_of([points[0], "a.h5"]), ["nodes=4,steps=10,kind=complete,seed=1", "a"])
-        self.assertIn("nodes=4,kind=complete against nodes=6,kind=ring: time per step ", self.plot(*points))
-        self.assertEqual(self.plot(*points, "four/table.h5"), self.plot(*points))  # as four/*.h5 names it
+        self.assertIn("nodes=4,kind=complete against nodes=6,kind=ring: time per step ", self.plot(*points, "--x", "time"))
+        self.assertEqual(self.plot(*points, "four/table.h5", "--x", "time"), self.plot(*points, "--x", "time"))  # as four/*.h5 names it
         said = self.texts(*points, "a.h5")  # long names stand above the panels, each once, and once in the title
         self.assertEqual(len([text for text in said if text == "nodes=6,steps=10,kind=ring,seed=1"]), 1)
 
@@ -862,12 +862,12 @@ class PlotTest(unittest.TestCase):
         others = {"thesis.pdf": b"%PDF-1.7\n", "own.svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>', "results.png": b"\x89HDF\r\n\x1a\n"}
         for name, content in others.items():
             (self.folder / name).write_bytes(content)
-            self.assertEqual(self.plot("a.h5", "-o", name, status=1),
+            self.assertEqual(self.plot("a.h5", "--links", "-o", name, status=1),
                              f"plot: {name}: is there already and no such picture; name another one (--output)\n")
             self.assertEqual((self.folder / name).read_bytes(), content)
             (self.folder / name).write_bytes(b"")
             for _ in range(2):
-                self.plot("a.h5", "-o", name)
+                self.plot("a.h5", "--links", "-o", name)
         os.mkfifo(self.folder / "pipe.png")
         self.assertIn("pipe.png: is there already and no such picture", self.plot("a.h5", "-o", "pipe.png", status=1))
         self.assertTrue((self.folder / "pipe.png").is_fifo())
