@@ -23,6 +23,7 @@
 #include "algorithms/random_blocks.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/tensor_codec.hpp"
+#include "sim/base/numbers.hpp"
 
 namespace starling::algorithms {
 namespace {

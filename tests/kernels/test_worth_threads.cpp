@@ -1,4 +1,4 @@
-// Whether threads are woken; tests run with STARLING_WAKING_SECONDS = 0 (tests/meson.build).
+// Whether threads are woken; tests of kernels run with STARLING_WAKING_SECONDS = 0 (tests/meson.build).
 
 #include <cstdlib>
 #include <thread>

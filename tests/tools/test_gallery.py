@@ -17,11 +17,10 @@ from papers import eager, wagma
 from papers.table import Bench
 
 CHEAP = ["wagma_accuracy", "wagma_accuracy_no_delay", "wagma_fig6", "wagma_fig8", "wagma_fig9", "zou_counterexample",
-         "swarm_convergence", "swarm_scaling", "eager_ucf101"]
+         "swarm_convergence", "swarm_scaling", "eager_fig9", "eager_ucf101"]
 TABLES = {table.name: table for module in (eager, wagma) for table in module.TABLES}
 CHEAP_CELLS = {"wagma_fig4": lambda algorithm, nodes: int(nodes) <= 16,
                "wagma_ablations": lambda workload, groups: workload == "Transformer",
-               "eager_fig9": lambda policy, size: True,
                "eager_imagenet": lambda policy, delay: delay == "300 ms"}
 # Percent, and the rows that are farther off, which scenarios/papers/README.md explains.
 CLAIMS = {"wagma_fig4": (5, {("eager", "256")}),
