@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "sim/base/random.hpp"
-#include "sim/node/vector.hpp"
+#include "sim/node/compute_graph.hpp"
 
 namespace starling::algorithms {
 
