@@ -45,13 +45,13 @@ class Keys {
                  "share of the entries that a workload without numbers sends; others send what "
                  "reaches the threshold");
   }
-  double threshold() const { return size("threshold", "least magnitude of an entry that is sent"); }
-  /// A number above 0 that becomes a float.
-  double size(std::string_view key, std::string_view help) const {
-    const double size = read_positive(section_, name(key), std::nullopt, help);
-    section_.expect(size >= least_float && size <= largest_float, name(key),
-                    "must be from {} to {}, got {}", least_float, largest_float, size);
-    return size;
+  double threshold() const {
+    return magnitude("threshold", "least magnitude of an entry that is sent");
+  }
+  double magnitude(std::string_view key, std::string_view help) const {
+    const auto value = section_.required<double>(name(key), help);
+    section_.expect_range(name(key), value, least_float, largest_float);
+    return value;
   }
   std::uint32_t count(std::string_view key, std::int64_t fallback, std::int64_t low,
                       std::int64_t high, std::string_view help) const {
@@ -174,7 +174,7 @@ constexpr Reader readers[] = {
        return {signs_codec(false), [](std::size_t size) { return bucket_words(size, 0, 1) + 1; }};
      }},
     {with_reference, [](const Keys& keys) -> CodecRead {
-       const double cell = keys.size("cell", "side of a lattice cell");
+       const double cell = keys.magnitude("cell", "side of a lattice cell");
        const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
        return {lattice_codec_of_cell(
            cell, bits,

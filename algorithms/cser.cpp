@@ -54,22 +54,23 @@ Task<> run(Node& node, const CserSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   Vector e = node.zeros(x.size());
+  const auto draw = [&](std::string_view stream, Step k, std::size_t count) {
+    return draw_blocks(node.shared_random(stream, k), count, settings.tensors, x.size());
+  };
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     Vector step = optimizer.direction(g.values, x);
     step.scale(settings.optimizer.rate(k));
     Synchronized taken{step, step};
     if (settings.blocks > 0) {
-      const Blocks blocks =
-          draw_blocks(node.shared_random("block", k), settings.blocks, settings.tensors, x.size());
+      const Blocks blocks = draw("block", k, settings.blocks);
       taken = co_await synchronize(node, tag_of(Channel::collective, k), blocks, step,
                                    settings.collective);
     }
     x.add_scaled(-1, taken.v);
     e.add_scaled(-1, taken.rest);
     if (settings.reset_period > 0 && (k + 1) % settings.reset_period == 0) {
-      const Blocks blocks = draw_blocks(node.shared_random("reset", k), settings.reset_blocks,
-                                        settings.tensors, x.size());
+      const Blocks blocks = draw("reset", k, settings.reset_blocks);
       const Synchronized reset =
           co_await synchronize(node, tag_of(Channel::tracker, k), blocks, e, settings.collective);
       x.add_scaled(-1, e);

@@ -12,9 +12,8 @@ namespace {
 const std::string allreduce = "kind = allreduce\nlearning_rate = 0.05\n";
 
 /// 4 nodes, 32 parameters, 20 steps.
-Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
-  overrides.emplace_back("workload.dimension=32");
-  return test::run(test::quadratic_scenario(4, 20, "complete", allreduce + algorithm), overrides);
+Recorder run(const std::string& algorithm, const std::vector<std::string>& overrides = {}) {
+  return test::run_complete(20, 32, allreduce + algorithm, overrides);
 }
 
 }  // namespace

@@ -10,11 +10,8 @@
 namespace starling::test_cser {
 namespace {
 
-Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
-  overrides.emplace_back("workload.dimension=8");
-  return test::run(
-      test::quadratic_scenario(4, 30, "complete", algorithm + "\nlearning_rate = 0.05\n"),
-      overrides);
+Recorder run(const std::string& algorithm, const std::vector<std::string>& overrides = {}) {
+  return test::run_complete(30, 8, algorithm + "\nlearning_rate = 0.05\n", overrides);
 }
 
 /// Models of all nodes at the end of CSER on f_i = 1/2 |x - i|^2 in 8 dimensions, 4 blocks, 2 of resets, 30 steps, in

@@ -9,11 +9,8 @@
 namespace starling::test_def {
 namespace {
 
-Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
-  overrides.emplace_back("workload.dimension=8");
-  return test::run(
-      test::quadratic_scenario(4, 30, "complete", algorithm + "\nlearning_rate = 0.05\n"),
-      overrides);
+Recorder run(const std::string& algorithm, const std::vector<std::string>& overrides = {}) {
+  return test::run_complete(30, 8, algorithm + "\nlearning_rate = 0.05\n", overrides);
 }
 
 /// The shared model, and what has not travelled yet of each node.

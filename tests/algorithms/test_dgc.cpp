@@ -10,11 +10,8 @@ namespace starling::test_dgc {
 namespace {
 
 /// 4 nodes, 32 parameters, 10 steps.
-Recorder run(const std::string& algorithm, std::vector<std::string> overrides = {}) {
-  overrides.emplace_back("workload.dimension=32");
-  return test::run(
-      test::quadratic_scenario(4, 10, "complete", algorithm + "\nlearning_rate = 0.0625\n"),
-      overrides);
+Recorder run(const std::string& algorithm, const std::vector<std::string>& overrides = {}) {
+  return test::run_complete(10, 32, algorithm + "\nlearning_rate = 0.0625\n", overrides);
 }
 
 /// 4 nodes learn digits with an MLP of tensors of 64 x 32, 32, 32 x 10 and 10 floats.

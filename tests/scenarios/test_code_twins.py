@@ -208,6 +208,14 @@ def deep_gradient_compression(p, o, keep, masks):
     return x, np.full(p.nodes, sent)
 
 
+def drawn_block(p, stream, k, count):
+    """The block of `count` that all nodes draw at step k, of a model that is one tensor, and the bytes of averaging it."""
+    count = min(count, p.dimension)
+    b = Stream(p.seed, stream, -1, k).below(count)
+    begin, end = (at * p.dimension // count for at in (b, b + 1))
+    return slice(begin, end), allreduce_bytes(p.nodes, end - begin)
+
+
 def detached(p, o, share, blocks, period, residual_period):
     """DEF and SAEF, of a model that is one tensor."""
     x, y, pending, sent = p.start.copy(), p.start, np.zeros(p.start.shape), 0
@@ -215,13 +223,11 @@ def detached(p, o, share, blocks, period, residual_period):
         step = o.step(p.gradient(y), y, k)
         y, pending = y - step, pending + step
         if (k + 1) % period == 0 or k + 1 == p.steps:
-            count = min(blocks, p.dimension)
-            b = Stream(p.seed, "block", -1, k).below(count)
-            block = slice(b * p.dimension // count, (b + 1) * p.dimension // count)
+            block, more = drawn_block(p, "block", k, blocks)
             x[:, block] -= pending[:, block].mean(axis=0)
             pending[:, block] = 0
             y = x - share * pending
-            sent = sent + allreduce_bytes(p.nodes, block.stop - block.start)
+            sent = sent + more
         if residual_period and (k + 1) % (period * residual_period) == 0:
             pending = means(pending)
             sent = sent + allreduce_bytes(p.nodes, p.dimension)
@@ -234,12 +240,10 @@ def error_reset(p, o, blocks, reset_period, reset_blocks):
 
     def synchronized(v, count, stream):
         """v with its mean in a block, v without that block, and the bytes of it."""
-        count = min(count, p.dimension)
-        b = Stream(p.seed, stream, -1, k).below(count)
-        block = slice(b * p.dimension // count, (b + 1) * p.dimension // count)
+        block, more = drawn_block(p, stream, k, count)
         mixed, rest = v.copy(), v.copy()
         mixed[:, block], rest[:, block] = v[:, block].mean(axis=0), 0
-        return mixed, rest, allreduce_bytes(p.nodes, block.stop - block.start)
+        return mixed, rest, more
 
     for k in range(p.steps):
         step = o.step(p.gradient(x), x, k)

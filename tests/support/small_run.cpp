@@ -83,6 +83,12 @@ Recorder run(const std::string& text, const std::vector<std::string>& overrides)
   return simulated(assemble(Scenario::parse(text, "test.ini", all)))->recorder();
 }
 
+Recorder run_complete(int steps, int dimension, const std::string& algorithm,
+                      std::vector<std::string> overrides) {
+  overrides.push_back(fmt::format("workload.dimension={}", dimension));
+  return run(quadratic_scenario(4, steps, "complete", algorithm), overrides);
+}
+
 double model(const Recorder& recorder, NodeId node, std::size_t k) {
   return static_cast<double>(recorder.models.at(static_cast<std::size_t>(node)).at(k));
 }

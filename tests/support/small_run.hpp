@@ -34,6 +34,10 @@ std::vector<std::string> gradients_until(int steps, const std::vector<std::strin
 /// Runs a scenario simulated, without a results file, and keeps the final models.
 Recorder run(const std::string& text, const std::vector<std::string>& overrides = {});
 
+/// The same, of 4 nodes on a complete graph with quadratics in `dimension` dimensions; `algorithm` is the text of that section.
+Recorder run_complete(int steps, int dimension, const std::string& algorithm,
+                      std::vector<std::string> overrides = {});
+
 /// Final model of `node`, coordinate k.
 double model(const Recorder& recorder, NodeId node, std::size_t k);
 /// Mean over the nodes of coordinate k.

@@ -976,6 +976,7 @@ class PlotTest(unittest.TestCase):
             self.assertIn(tick, ticks)
             self.assertEqual([tick for tick in ticks if tick % 1], [])
             plt.close(figure)
+        self.assertEqual(sum(alone.axes[-1].get_ylim()), 0)  # the bar of its time per step stands in the middle
 
     def test_nobody_needs_to_read_what_it_prints(self):
         reader, writer = os.pipe()

@@ -11,7 +11,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 from pictures.reference import read_reference
 from pictures.results import choose_evaluations, end_of_run, forward, opened
 from pictures.run import Results
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, fit, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, fit, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log, whole_numbers
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
            "consensus_distance": "Consensus distance"}
@@ -184,7 +184,7 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
     if metric == "test_accuracy":
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     if metric == "step" and not is_log:
-        ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
+        ax.yaxis.set_major_locator(whole_numbers())
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
     if metric == "consensus_distance" and (seen > 0).any():
         set_log(ax)

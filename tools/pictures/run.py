@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
 
 from pictures.results import choose_evaluations, end_of_run, forward, opened
-from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, text, time_scale, write
+from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, text, time_scale, whole_numbers, write
 
 MOST_NODES = 64          # rows of the node timeline
 STEPS_IN_WINDOW = 24     # of the median node
@@ -467,7 +467,7 @@ def draw_progress(ax, results):
     ax.plot(middle[middle < np.inf] * factor, step[middle < np.inf], color=BLUE, label="median node")
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=0)
-    ax.yaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
+    ax.yaxis.set_major_locator(whole_numbers())
     ax.set_xlabel(f"{results.clock} ({unit})")
     ax.set_ylabel("finished steps")
     ax.legend(loc="upper left")

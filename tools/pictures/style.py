@@ -13,7 +13,7 @@ import warnings
 import matplotlib
 import numpy as np
 from matplotlib import font_manager
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 # Okabe and Ito's colors, which most color-blind people tell apart, in an order whose lightness alternates; grey in place of their
 # yellow, which is hard to see on white and vanishes in print.
@@ -222,6 +222,11 @@ def short(value):
 def spans_decades(values, factor=50):
     """Whether positive `values` span so much that all but the largest look alike on a linear scale."""
     return len(values) > 1 and min(values) > 0 and max(values) > factor * min(values)
+
+
+def whole_numbers():
+    """Ticks of an axis that counts, as of steps."""
+    return MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1)
 
 
 def set_log(ax, letter="y"):

@@ -9,11 +9,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.text import Annotation
-from matplotlib.ticker import EngFormatter, MaxNLocator, PercentFormatter
+from matplotlib.ticker import EngFormatter, PercentFormatter
 
 from pictures import convergence
 from pictures.results import choose_evaluations, forward, opened
-from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log
+from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, literal, numbers, percent, set_log, short, spans_decades, wants_log, whole_numbers
 
 MOST_CURVES = 8          # as many as there are colors
 MOST_LABELS = 16         # values named along an axis
@@ -497,7 +497,7 @@ def curves(ax, sweep, metric, against, key, fixed, held):
     if wants_log(against, ends):
         ax.set_xscale("log")
     elif against == "step":
-        ax.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True, min_n_ticks=1))
+        ax.xaxis.set_major_locator(whole_numbers())
     if against == "bytes_sent":
         factor, unit = byte_scale(max(ends, default=0))
         ax.xaxis.set_major_formatter(lambda value, _: short(value * factor))
