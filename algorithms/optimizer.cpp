@@ -26,7 +26,8 @@ void read_momentum(const Section& section, double fallback, OptimizerSettings& s
 
 /// How the learning rate changes.
 void read_schedule(const Section& section, const Context& context, OptimizerSettings& s) {
-  s.schedule = section.choice("schedule", {"constant", "step", "cosine", "inverse", "inverse_root"},
+  s.schedule = section.choice("schedule",
+                              {"constant", "step", "cosine", "inverse", "inverse_root", "cyclic"},
                               "constant", "how the learning rate changes with the node's step");
   s.warmup_steps =
       read_at_least(section, "warmup_steps", 0, 0, "steps of linear rise to learning_rate");
@@ -39,6 +40,13 @@ void read_schedule(const Section& section, const Context& context, OptimizerSett
     s.decay_offset = read_positive(section, "decay_offset", std::nullopt,
                                    "so many steps after the warm-up the learning rate is half, or "
                                    "for inverse_root 1 / sqrt(2)");
+  }
+  if (s.schedule == "cyclic") {
+    s.cycle_steps = section.required<std::int64_t>(
+        "cycle_steps", "steps in which the learning rate falls, again and again");
+    section.expect(s.cycle_steps >= 1, "cycle_steps", "must be at least 1, got {}", s.cycle_steps);
+    s.cycle_floor = read_between(section, "cycle_floor", 0.01, 0, 1,
+                                 "share of learning_rate in the last step of a cycle");
   }
   if (s.schedule != "step") return;
   s.decay_steps = section.numbers(
@@ -117,6 +125,10 @@ double OptimizerSettings::rate(Step k) const {
     const double span = static_cast<double>(std::max<Step>(1, steps - warmup_steps));
     const double done = std::min(1.0, static_cast<double>(k - warmup_steps) / span);
     return learning_rate * 0.5 * (1 + exact_cos_turns(0.5 * done));
+  }
+  if (cycle_steps > 0) {
+    const auto fallen = static_cast<double>((k - warmup_steps) % cycle_steps + 1);
+    return learning_rate * (1 - (1 - cycle_floor) * fallen / static_cast<double>(cycle_steps));
   }
   if (decay_offset > 0) {
     const double since = static_cast<double>(k - std::max<Step>(0, warmup_steps - 1));

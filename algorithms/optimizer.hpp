@@ -25,8 +25,13 @@
 //   inverse        learning_rate * a / (a + t)           proofs about SGD and its compressed and local relatives
 //   inverse_root   learning_rate * sqrt(a / (a + t))     with a = warmup_steps that of the Transformer
 //
+// and with k counted from the end of the warm-up, c = `cycle_steps` and f = `cycle_floor`
+//
+//   cyclic         learning_rate * (1 - (1 - f) (k mod c + 1) / c)      for averages over steps (run.swa_start)
+//
 // Stich, Cordonnier, Jaggi, "Sparsified SGD with Memory", NeurIPS 2018, section 4 (inverse); Vaswani et al., "Attention Is All
-// You Need", NIPS 2017, eq. 3 (inverse_root).
+// You Need", NIPS 2017, eq. 3 (inverse_root); Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization",
+// UAI 2018, section 3.1 (cyclic).
 //
 // In the warm-up the rate of step k is learning_rate * (f + (1 - f) (k + 1) / warmup_steps), f = `warmup_from`: it rises by equal
 // amounts, the first of them before the first step. Goyal et al. rise from the rate of one node.
@@ -53,10 +58,12 @@ struct OptimizerSettings {
   double epsilon = 1e-8;  // adagrad, too
   double weight_decay = 0;
   double clip_norm = 0;  // 0: as they come
-  std::string schedule;  // constant, step, cosine, inverse, inverse_root
+  std::string schedule;  // constant, step, cosine, inverse, inverse_root, cyclic
   std::vector<double> decay_steps;
   double decay_factor = 0.1;
   double decay_offset = 0;
+  Step cycle_steps = 0;
+  double cycle_floor = 0;  // share of the learning rate
   Step warmup_steps = 0;
   double warmup_from = 0;  // share of the learning rate
   Step steps = 0;          // of the whole run, for cosine

@@ -109,6 +109,10 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
   std::string text = fmt::format("{} nodes * {} floats * 4 B = {} of models", settings.nodes,
                                  RowStore::row_floats(facts.parameters), in_words(models));
   double sum = models + rest + table + facts.data_bytes;
+  if (settings.swa_start > 0) {
+    sum += models;
+    text += ", as much of their averages over steps";
+  }
   if (facts.scratch_floats > 0 && settings.device != DeviceChoice::cuda) {  // else on the GPU
     const int threads = threads_that_compute(settings.nodes);
     sum += scratch_bytes(facts, threads);

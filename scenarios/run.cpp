@@ -83,6 +83,8 @@ void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharin
       execution, std::move(sharing));
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   if (settings.marks_divergence) observer_->leave_out_diverged();
+  if (settings.swa_start > 0 && graph_->has_numbers())
+    observer_->average_steps(settings.swa_start, settings.swa_period);
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   reserve_ =
       set_aside(reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));

@@ -29,6 +29,22 @@ void read_device(const Section& section, RunSettings& s) {
                  "must be strict with device = cpu: set device = cuda, or auto");
 }
 
+/// Stochastic weight averaging.
+void read_swa(const Section& section, RunSettings& s) {
+  s.swa_start =
+      read_at_least(section, "swa_start", 0, 0,
+                    "steps after which a node's models begin to be averaged over its steps; the "
+                    "mean is evaluated "
+                    "and saved in place of its model (stochastic weight averaging); 0: never");
+  s.swa_period = read_at_least(section, "swa_period", 1, 1,
+                               "with swa_start: steps between two models that are averaged");
+  section.expect(s.swa_period == 1 || s.swa_start > 0, "swa_period", "needs swa_start > 0");
+  if (s.swa_start > s.steps) {
+    section.warn("swa_start", "is {}, and nodes take {} steps: nothing is averaged", s.swa_start,
+                 s.steps);
+  }
+}
+
 }  // namespace
 
 RunSettings read_run(const Section& section, const std::string& scenario_name) {
@@ -68,6 +84,7 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       section.expect(false, "until_target", "{}", what);
     });
   }
+  read_swa(section, s);
   s.timeline_until = Time(section.optional<Duration>(
       "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
   s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");

@@ -31,7 +31,35 @@ void Observer::record(NodeId node, std::string_view metric, Step k, const Scalar
   }
 }
 
+void Observer::average_steps(Step start, Step period) {
+  averages_.resize(recorder_.nodes.size());
+  average_start_ = start;
+  average_period_ = period;
+}
+
+void Observer::take_in(Average& average, Step steps, const Vector& x, double weight) const {
+  if (steps < average_start_ || (steps - average_start_) % average_period_ != 0) return;
+  average.weight += weight;
+  ++average.models;
+  if (average.models == 1) {
+    average.model = x;
+    return;
+  }
+  const double share = weight / average.weight;
+  const Weighted both[] = {{1 - share, average.model}, {share, x}};
+  average.model = weighted_sum(both);
+}
+
 void Observer::end_step(NodeId node, Step k, const Vector& x, Time now, double weight) {
+  if (averages_.empty()) [[likely]]
+    return note_step(node, k, x, now, weight);
+  Average& average = averages_[static_cast<std::size_t>(node)];
+  take_in(average, k + 1, x, weight);
+  if (!average.model) return note_step(node, k, x, now, weight);
+  note_step(node, k, average.model, now, average.weight / static_cast<double>(average.models));
+}
+
+void Observer::note_step(NodeId node, Step k, const Vector& x, Time now, double weight) {
   while (next_instant_ < now) take_instant();
   NodeTotals& totals = recorder_.nodes[static_cast<std::size_t>(node)];
   ++totals.steps;
@@ -63,6 +91,7 @@ void Observer::set_final_model(NodeId node, Vector x, Time now, double weight) {
     if (behind_ == 0) break;
   }
   if (behind_ == 0 && !newest_.empty() && last_step_ < now) pass_to_end(last_step_);
+  if (!averages_.empty() && averages_[static_cast<std::size_t>(node)].model) return;  // of steps
   set_model(node, std::move(x));
   if (!newest_.empty()) newest_[static_cast<std::size_t>(node)].weight = weight;
 }

@@ -95,6 +95,10 @@ class Observer {
   Time end() const { return last_step_; }
   /// All has happened: evaluates at the instants before `end`, and there.
   void pass_to_end(Time end);
+  /// Stochastic weight averaging (Izmailov et al., UAI 2018, Algorithm 1): a node's model is, in evaluations and at the end, the
+  /// mean of those after its `start`-th step and each `period`-th from there on; before `start` as it is. With weights, those of
+  /// push-sum, it is that of the weighted models. The node itself goes on with its own.
+  void average_steps(Step start, Step period);
   /// Waits for the numbers of each evaluation by step, or by time, and hands them over.
   using Judge = std::function<void(double loss, double accuracy)>;
   void judge(By by, Judge judge) { rows(by).judge = std::move(judge); }
@@ -149,6 +153,13 @@ class Observer {
   void spend_present(NodeId node, Activity activity, Time begin, Time end);
   void spend_waiting_present(NodeId node, Time since, Time turn, Time now);
 
+  /// Of the models of one node after some of its steps.
+  struct Average {
+    Vector model;       // none yet: empty
+    double weight = 0;  // sum of theirs
+    Step models = 0;
+  };
+
   struct Row {
     std::vector<Vector> models{};     // (nodes)
     std::vector<Handed> handed{};     // (nodes), with these
@@ -164,6 +175,11 @@ class Observer {
     std::size_t kept = 0;              // of these, when they were last looked through
     Judge judge = {};                  // empty: nobody waits for the numbers
   };
+
+  /// Takes the model after `steps` steps of a node into its average, if it is one of those.
+  void take_in(Average& average, Step steps, const Vector& x, double weight) const;
+  /// `x` is what evaluations take as the node's model.
+  void note_step(NodeId node, Step k, const Vector& x, Time now, double weight);
 
   Rows& rows(By by) { return by == By::step ? by_step_ : by_time_; }
   Row& row_of(Rows& rows, std::size_t index);
@@ -186,8 +202,11 @@ class Observer {
   ComputeGraph& graph_;
   Recorder& recorder_;
   const WorkloadFacts& facts_;
-  std::vector<Vector> models_;  // (nodes), from the first on
-  std::vector<Handed> newest_;  // (nodes), with these; empty unless they are evaluated by time
+  std::vector<Vector> models_;     // (nodes), from the first on
+  std::vector<Handed> newest_;     // (nodes), with these; empty unless they are evaluated by time
+  std::vector<Average> averages_;  // (nodes); empty: there are none
+  Step average_start_ = 0;
+  Step average_period_ = 0;
   Rows by_step_{recorder_.evaluation, {}, 0, {}};
   Rows by_time_{recorder_.evaluation_by_time, {}, 0, {}};
   std::pair<NodeId, NodeId> nodes_here_{0, 0};  // evaluated by time

@@ -159,6 +159,16 @@ TEST_CASE(
         doctest::Approx(1 + transformer).epsilon(1e-6));
 }
 
+TEST_CASE("a cyclic schedule falls by equal amounts to its floor, again and again") {
+  // Rates 0.2 (1 - 0.8 s / 4), s = 1 .. 4, after two steps of warm-up with 0.1 and 0.2.
+  double x = -1 * (1 - 0.1) * (1 - 0.2);
+  for (int s = 0; s < 10; ++s) x *= 1 - 0.2 * (1 - 0.8 * (s % 4 + 1) / 4);
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(1, 12, "ring", "kind = allreduce\nlearning_rate = 0.2"),
+      in_algorithm({"schedule=cyclic", "cycle_steps=4", "cycle_floor=0.2", "warmup_steps=2"}));
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx(1 + x).epsilon(1e-6));
+}
+
 TEST_CASE("a warm-up rises by equal amounts from the share that it is told") {
   // Rates 0.2 (1/4 + 3/4 s / 4) in steps s = 1 .. 4, then 0.2.
   double x = -1;
@@ -256,6 +266,8 @@ TEST_CASE("settings that do not belong together are errors") {
                        doctest::Contains("warmup_from needs warmup_steps > 0"), ScenarioError);
   CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.schedule=inverse", "algorithm.decay_offset=0"}),
                        doctest::Contains("decay_offset must be positive, got 0"), ScenarioError);
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.schedule=cyclic", "algorithm.cycle_steps=0"}),
+                       doctest::Contains("cycle_steps must be at least 1, got 0"), ScenarioError);
   CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.schedule=inverse_root"}),
                        doctest::Contains("decay_offset"), ScenarioError);
   CHECK_THROWS_WITH_AS(

@@ -73,6 +73,7 @@ SYNCHRONOUS = {
     "dpsgd_combine": ["algorithm.kind=dpsgd", "algorithm.order=combine_while_adapt"],
     "dpsgd_adapt": ["algorithm.kind=dpsgd", "algorithm.order=adapt_then_combine"],
     "sgp": ["algorithm.kind=sgp"],
+    "sgp_averaged_over_steps": ["algorithm.kind=sgp", "run.swa_start=5", "run.swa_period=3"],
     "wagma_full": ["algorithm.kind=wagma", "algorithm.group_size=4", "algorithm.tau=5", "algorithm.activation=full"],
 }
 # The same on 4 or on 8 ranks, in turn: whether a rank has one node or two is the transport's business, which those above test.
