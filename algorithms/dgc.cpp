@@ -16,15 +16,13 @@
 // Lin, Han, Mao, Wang, Dally, "Deep Gradient Compression", ICLR 2018; momentum 0.9 is theirs. They find the threshold of a
 // tensor from a sample; here the selection is exact (compression = gradient_dropping samples).
 
-#include <algorithm>
 #include <cmath>
-#include <iterator>
 
 #include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
+#include "algorithms/keep_schedule.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
-#include "algorithms/sparse_codecs.hpp"
 #include "algorithms/sums.hpp"
 #include "algorithms/tensor_codec.hpp"
 #include "sim/base/numbers.hpp"
@@ -33,18 +31,12 @@ namespace starling::algorithms {
 namespace {
 
 struct DgcSettings {
-  std::vector<SharedCodec> codecs;  // of the stretches of the warm-up, then the final one
-  Step warmup_period;
+  KeepSchedule keep;
   bool is_masking;
   double clip_norm;  // 0: none
   /// Clipped and chosen from each by itself; empty: the whole.
   std::vector<std::size_t> tensors;
   OptimizerSettings optimizer;
-
-  const SharedCodec& codec(Step k) const {
-    const auto stretch = static_cast<std::size_t>(k / warmup_period);
-    return codecs[std::min(stretch, codecs.size() - 1)];
-  }
 };
 
 /// Each tensor of the gradient cut to `limit`.
@@ -78,7 +70,7 @@ Task<> run(Node& node, const DgcSettings& settings) {
     if (settings.optimizer.nesterov) u.scale(momentum);
     accumulate(v, 1, u);
     if (settings.optimizer.nesterov) v.add(g);
-    const SharedCodec codec = settings.codec(k);
+    const SharedCodec codec = settings.keep.codec(k);
     const Encoded own = encode(*codec, v, code_stream(node, node.id(), k));
     v.add_scaled(-1, own.decoded);
     if (settings.is_masking) u = transformed(transforms::ClearWhere{}, {u, own.decoded});
@@ -90,36 +82,12 @@ Task<> run(Node& node, const DgcSettings& settings) {
   }
 }
 
-/// Sends the `share` of the entries that was read as `key`.
-SharedCodec codec_of_share(const Section& section, std::string_view key, double share,
-                           const std::vector<std::size_t>& tensors) {
-  section.expect(share > 0 && share <= 1, key, "must be in (0, 1], got {}", share);
-  return top_k_codec(share, false, tensors);
-}
-
 }  // namespace
 
 Program dgc(const Section& section, const Context& context) {
   DgcSettings settings;
   settings.tensors = read_unit(section, context.workload.tensors, "tensors");
-  const std::vector<double> warmup = section.numbers(
-      "warmup_keep", {}, "shares of the entries sent in the first stretches, before `keep`");
-  for (const double share : warmup) {
-    settings.codecs.push_back(codec_of_share(section, "warmup_keep", share, settings.tensors));
-  }
-  constexpr Step usual_period = 100;
-  settings.warmup_period =
-      read_at_least(section, "warmup_period", usual_period, 1, "steps of a stretch of the warm-up");
-  section.expect(settings.warmup_period == usual_period || !warmup.empty(), "warmup_period",
-                 "needs warmup_keep, which says what is sent in the warm-up");
-  const Step stretches = std::ssize(warmup);
-  if (stretches > 0 && settings.warmup_period > (context.steps - 1) / stretches) {
-    section.warn("warmup_keep",
-                 "has {} stretches of {} steps, and run.steps is {}: keep is not reached",
-                 stretches, settings.warmup_period, context.steps);
-  }
-  const auto keep = section.optional<double>("keep", 0.001, "share of the entries that is sent");
-  settings.codecs.push_back(codec_of_share(section, "keep", keep, settings.tensors));
+  settings.keep = read_keep_schedule(section, context, settings.tensors);
   settings.is_masking =
       section.optional<bool>("masking", true, "forget the momentum of what is sent");
   settings.clip_norm = read_not_negative(

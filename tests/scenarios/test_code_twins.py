@@ -208,6 +208,22 @@ def deep_gradient_compression(p, o, keep, masks):
     return x, np.full(p.nodes, sent)
 
 
+def global_top_k(p, o, keep):
+    """gTop-k: sums of codes go up a binomial tree, cut at each node that adds one."""
+    x, error, keys = p.start, 0, {"keep": keep}
+    for k in range(p.steps):
+        wanted = o.step(p.gradient(x), x, k) + error
+        q, size = codes(p, top_k, keys, wanted, k)
+        sums = list(q)
+        for distance in (1, 2, 4):
+            for i in range(0, p.nodes - distance, 2 * distance):
+                sums[i], _ = top_k(sums[i] + sums[i + distance], None, keys)
+        error = wanted - np.where(sums[0] != 0, q, 0)
+        x = x - sums[0] / p.nodes
+    children = [sum(1 for distance in (1, 2, 4) if i % (2 * distance) == 0 and i + distance < p.nodes) for i in range(p.nodes)]
+    return x, p.steps * size * np.array([(i > 0) + count for i, count in enumerate(children)])
+
+
 def drawn_block(p, stream, k, count):
     """The block of `count` that all nodes draw at step k, of a model that is one tensor, and the bytes of averaging it."""
     count = min(count, p.dimension)
@@ -472,6 +488,11 @@ class CodeTwins(WorldCase):
                 up = (none, {}) if direction == "downlink" else (codec, keys)
                 self.expect(lambda p, o, _, d=direction, u=up, e=(down, down_keys): server(p, o, *u, d, *e),
                             "compressed_parameter_server", seed + 1, {"direction": direction, **chosen})
+
+    def test_global_top_k(self):
+        for seed in range(1, 9):
+            keep = (0.1, 0.3, 0.5, 1)[seed % 4]
+            self.expect(lambda p, o, _, k=keep: global_top_k(p, o, k), "gtop_k", seed, {"keep": keep})
 
     def test_parts_of_gradients(self):
         for seed, keep, masks in ((1, 0.2, True), (2, 0.2, False), (3, 1, True), (4, 0.6, False)):

@@ -113,6 +113,7 @@ FURTHER_SYNCHRONOUS = {
     "cooperative": ["kind=local_gossip", "local_steps=3", "auxiliary=1"],
     "a2sgd": ["kind=a2sgd"],
     "dgc": ["kind=dgc", "keep=0.01"],
+    "gtop_k": ["kind=gtop_k", "keep=0.02"],
     "cser": ["kind=cser", "blocks=8", "reset_period=3"],
     "def": ["kind=def", "blocks=8"],
     "saef": ["kind=def", "blocks=8", "lambda=1", "residual_period=3"],
