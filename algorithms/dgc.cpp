@@ -94,7 +94,7 @@ Program dgc(const Section& section, const Context& context) {
       section, "clip_norm", 0,
       "largest norm of the sum of all nodes' gradients if they are independent; 0: any");
   settings.optimizer = read_optimizer(section, context, 0.9);
-  section.expect(settings.optimizer.rule == OptimizerSettings::Rule::sgd, "optimizer",
+  section.expect(settings.optimizer.is_sgd(), "optimizer",
                  "must be sgd: momentum is applied before entries are chosen");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

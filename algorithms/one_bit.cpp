@@ -149,8 +149,8 @@ Program one_bit(const Section& section, const Context& context) {
                      "who turns gradients into steps: owners of pieces, from the mean, or every "
                      "node before it is sent") == "owners";
   settings.optimizer = read_optimizer(section, context);
-  section.expect(!settings.owners_step || settings.optimizer.clip_norm == 0, "clip_norm",
-                 "needs the whole gradient, which no owner has: take steps_by = nodes");
+  expect_whole_gradient(section, settings.optimizer, !settings.owners_step,
+                        "which no owner has: take steps_by = nodes");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

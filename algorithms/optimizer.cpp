@@ -24,6 +24,22 @@ void read_momentum(const Section& section, double fallback, OptimizerSettings& s
   section.expect(!s.nesterov || s.momentum > 0, "nesterov", "needs momentum > 0");
 }
 
+void read_projection(const Section& section, const Context& context, OptimizerSettings& s) {
+  s.projection_delta = read_not_negative(
+      section, "projection_delta", 0.1,
+      "steps are projected where the cosine of gradient and weights, times the root of their "
+      "number, is below this; 0: nowhere");
+  constexpr double ratio = 0.1;
+  s.weight_decay_ratio =
+      read_between(section, "weight_decay_ratio", ratio, 0, 1,
+                   "share of the weight decay that is left where steps are projected");
+  section.expect(s.weight_decay_ratio == ratio || s.weight_decay > 0, "weight_decay_ratio",
+                 "needs weight_decay > 0");
+  s.matrices = context.workload.matrices;
+  if (s.matrices.empty())
+    section.warn("optimizer", "projects no step: the workload names no matrices");
+}
+
 /// How the learning rate changes.
 void read_schedule(const Section& section, const Context& context, OptimizerSettings& s) {
   s.schedule = section.choice("schedule",
@@ -73,20 +89,26 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
                OptimizerSettings& settings) {
   const auto key = [prefix](std::string_view name) { return fmt::format("{}{}", prefix, name); };
   std::vector<std::string> rules{"sgd", "adagrad", "adam"};
-  if (prefix.empty()) rules.emplace_back("adamw");  // outer steps know no weight decay
+  if (prefix.empty()) {  // outer steps know no weight decay, nor a gradient at the model
+    rules.insert(rules.end(), {"adamw", "sgdp", "adamp"});
+  }
   const std::string rule =
       section.choice(key("optimizer"), rules, "sgd",
                      prefix.empty() ? "how a gradient becomes a step"
                                     : "how progress becomes a step of the shared model");
   if (rule == "sgd") return;
-  settings.rule = rule == "adagrad" ? Rule::adagrad : rule == "adam" ? Rule::adam : Rule::adamw;
-  if (settings.rule != Rule::adagrad) {
+  settings.rule = rule == "sgdp" ? Rule::sgd : rule == "adagrad" ? Rule::adagrad : Rule::adam;
+  settings.projects = rule == "sgdp" || rule == "adamp";
+  settings.decouples_decay = settings.projects || rule == "adamw";
+  if (settings.rule == Rule::adam) {
     settings.beta1 = read_share(section, key("beta1"), 0.9, "share of the first moments kept");
     settings.beta2 = read_share(section, key("beta2"), 0.999, "share of the second moments kept");
   }
   settings.epsilon = read_between(
       section, key("epsilon"), settings.rule == Rule::adagrad ? 0.01 * epsilon : epsilon,
-      least_float, largest_float, "added to the root of the second moments");
+      least_float, largest_float,
+      settings.projects ? "added to norms, and by adamp to the root of the second moments"
+                        : "added to the root of the second moments");
 }
 
 OptimizerSettings read_optimizer(const Section& section, const Context& context, double momentum) {
@@ -99,7 +121,9 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
   if (s.rule == Rule::sgd) read_momentum(section, momentum, s);
   s.weight_decay =
       read_not_negative(section, "weight_decay", 0.0,
-                        "share of the model added to the gradient; for adamw, to the step");
+                        "share of the model added to the gradient; for adamw, sgdp and adamp, to "
+                        "the step");
+  if (s.projects) read_projection(section, context, s);
   s.clip_norm =
       read_not_negative(section, "clip_norm", 0.0,
                         "longest gradient, in the Euclidean norm; longer ones are cut; 0: any");
@@ -113,6 +137,14 @@ void expect_moments(const Section& section, const OptimizerSettings& optimizer, 
   const bool has_moments = optimizer.rule != Rule::sgd || optimizer.momentum > 0;
   section.expect(is_default || has_moments, "momentum_policy",
                  "needs momentum > 0, or an optimizer with moments");
+}
+
+void expect_whole_gradient(const Section& section, const OptimizerSettings& optimizer,
+                           bool is_whole, std::string_view because) {
+  section.expect(is_whole || optimizer.clip_norm == 0, "clip_norm", "needs the whole gradient, {}",
+                 because);
+  section.expect(is_whole || !optimizer.projects, "optimizer",
+                 "must not be sgdp or adamp, which need the whole gradient, {}", because);
 }
 
 double OptimizerSettings::rate(Step k) const {
@@ -195,13 +227,45 @@ void Optimizer::update(Vector& x, const Vector& g, const Vector& at, Step k) {
 
 Vector Optimizer::direction(const Vector& g, const Vector& at) {
   const double decay = settings_.weight_decay;
-  Vector d = clipped(settings_, g);
-  if (decay > 0 && settings_.rule != Rule::adamw) d.add_scaled(decay, at);
+  const Vector cut = clipped(settings_, g);
+  Vector d = cut;
+  if (decay > 0 && !settings_.decouples_decay) d.add_scaled(decay, at);
   Vector step = settings_.rule == Rule::sgd       ? sgd_step(d)
                 : settings_.rule == Rule::adagrad ? adagrad_step(d)
                                                   : adam_step(d);
-  if (decay > 0 && settings_.rule == Rule::adamw) step.add_scaled(decay, at);
+  if (settings_.projects) return projected(step, cut, at);
+  if (decay > 0 && settings_.decouples_decay) step.add_scaled(decay, at);
   return step;
+}
+
+Vector Optimizer::projected(const Vector& step, const Vector& g, const Vector& at) const {
+  const double decay =
+      settings_.weight_decay / (settings_.rule == Rule::sgd ? 1 - settings_.momentum : 1);
+  std::vector<Vector> parts;
+  std::size_t begin = 0;
+  const auto add_vectors = [&](std::size_t end) {
+    if (end == begin) return;
+    Vector part = step.slice(begin, end - begin);
+    if (decay > 0) part.add_scaled(decay, at.slice(begin, end - begin));
+    parts.push_back(std::move(part));
+  };
+  for (const WeightMatrix& matrix : settings_.matrices) {
+    add_vectors(matrix.offset);
+    const auto own = [&matrix](const Vector& v) {
+      return v.slice(matrix.offset, std::size_t{matrix.rows} * matrix.columns);
+    };
+    const transforms::ProjectStep project{
+        .rows = matrix.rows,
+        .columns = matrix.columns,
+        .delta = static_cast<float>(settings_.projection_delta),
+        .epsilon = static_cast<float>(settings_.epsilon),
+        .decay = static_cast<float>(decay),
+        .projected_decay = static_cast<float>(decay * settings_.weight_decay_ratio)};
+    parts.push_back(transformed(project, {own(step), own(g), own(at)}));
+    begin = matrix.offset + parts.back().size();
+  }
+  add_vectors(step.size());
+  return concatenate(parts);
 }
 
 Vector Optimizer::moments() const {

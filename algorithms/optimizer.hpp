@@ -3,7 +3,7 @@
 // x_at, in its t-th update,
 //
 //   g <- g min(1, clip_norm / ||g||)                if clip_norm > 0
-//   d <- g + weight_decay * x_at                    all but adamw
+//   d <- g + weight_decay * x_at                    sgd, adagrad, adam
 //
 //   sgd       m <- momentum * m + d
 //             step = m (heavy ball), d + momentum * m (Nesterov), or d (no momentum)
@@ -13,12 +13,24 @@
 //             s <- beta2 s + (1 - beta2) d^2
 //             step = m / (1 - beta1^t) / (sqrt(s / (1 - beta2^t)) + epsilon)
 //   adamw     adam's with d = g, then step <- step + weight_decay * x_at
+//   sgdp      sgd's with d = g, then step <- P(step) + weight_decay / (1 - momentum) * x_at
+//   adamp     adam's with d = g, then step <- P(step) + weight_decay * x_at
 //
 //   x <- x - learning_rate(k) * step
 //
 // Velocity and moments hold no learning rate, so a schedule changes the pace at once (Goyal et al.,
 // 2017, section 3). Duchi, Hazan, Singer, JMLR 2011 (Adagrad); Kingma, Ba, ICLR 2015, Algorithm 1
 // (Adam); Loshchilov, Hutter, ICLR 2019, Algorithm 2 (AdamW).
+//
+// P leaves vectors as they are. The gradient of a weight matrix w whose length changes no output, as before a normalization, is
+// orthogonal to w, but steps with momentum are not: w grows, and so all that follow turn it less. Where, with rows w_r of the
+// weights into one unit each, or else with all of w as one row,
+//
+//   |cos(g_r, w_r)| < projection_delta / sqrt(length of a row)     for every r,
+//
+// P(step)_r = step_r - <step_r, w_r> / ||w_r||^2 w_r, and a share of `weight_decay_ratio` is left of the weight decay of w. To each
+// norm `epsilon` is added (transforms::ProjectStep). Heo, Chun, Oh, Han, Yun, Kim, Uh, Ha, "AdamP: Slowing Down the Slowdown for
+// Momentum Optimizers on Scale-invariant Weights", ICLR 2021; rows, and what weight decay is divided by, are those of the authors' code.
 //
 // With t the steps since the first one at the whole learning_rate, and a = `decay_offset`, the rate is
 //
@@ -47,16 +59,21 @@
 namespace starling::algorithms {
 
 struct OptimizerSettings {
-  enum class Rule { sgd, adagrad, adam, adamw };
+  enum class Rule { sgd, adagrad, adam };
 
-  Rule rule = Rule::sgd;
+  Rule rule = Rule::sgd;         // sgdp's is sgd, adamw's and adamp's adam
+  bool decouples_decay = false;  // adamw, sgdp, adamp: weight decay is of the step
+  bool projects = false;         // sgdp, adamp
   double learning_rate = 0;
   double momentum = 0;  // sgd, from here
   bool nesterov = false;
-  double beta1 = 0.9;  // adam, adamw, from here
+  double beta1 = 0.9;  // adam, from here
   double beta2 = 0.999;
-  double epsilon = 1e-8;  // adagrad, too
+  double epsilon = 1e-8;  // adagrad, sgdp, too
   double weight_decay = 0;
+  double projection_delta = 0.1;  // where steps are projected, from here
+  double weight_decay_ratio = 0.1;
+  std::vector<WeightMatrix> matrices;
   double clip_norm = 0;  // 0: as they come
   std::string schedule;  // constant, step, cosine, inverse, inverse_root, cyclic
   std::vector<double> decay_steps;
@@ -68,6 +85,8 @@ struct OptimizerSettings {
   double warmup_from = 0;  // share of the learning rate
   Step steps = 0;          // of the whole run, for cosine
 
+  /// Whether the rule is plain SGD.
+  bool is_sgd() const { return rule == Rule::sgd && !projects; }
   /// Learning rate of step k.
   double rate(Step k) const;
 };
@@ -79,6 +98,9 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
                                  double momentum = 0);
 /// A `momentum_policy` other than the default would change nothing without momentum or moments: it is refused.
 void expect_moments(const Section& section, const OptimizerSettings& optimizer, bool is_default);
+/// Refuses what needs a whole gradient where none is: `because` "which none of 3 servers has".
+void expect_whole_gradient(const Section& section, const OptimizerSettings& optimizer,
+                           bool is_whole, std::string_view because);
 /// Reads the key `optimizer` and the numbers of its rule, momentum excepted, each key after
 /// `prefix`. `epsilon` is Adam's default; Adagrad's is a hundredth of it.
 void read_rule(const Section& section, std::string_view prefix, double epsilon,
@@ -112,6 +134,7 @@ class Optimizer {
   Vector sgd_step(const Vector& d);
   Vector adagrad_step(const Vector& d);
   Vector adam_step(const Vector& d);
+  Vector projected(const Vector& step, const Vector& g, const Vector& at) const;
 
   const OptimizerSettings& settings_;
   Vector first_;   // velocity, or first moments

@@ -12,8 +12,8 @@
 // it is under way while the gradient is computed and brings x(k) with y(k-1), so that a C that changes is
 // one step ahead. g(k) is the same mini-batch in both differences. The shared update rule takes y for the
 // gradient, but for weight decay: where nothing moves, the y_i are in the proportions of C's eigenvector, not equal, so
-// that weight_decay * x_i, which belongs to f_i, is added to g_i before it is tracked (adamw's, which is no part
-// of the gradient, after).
+// that weight_decay * x_i, which belongs to f_i, is added to g_i before it is tracked (that of adamw, sgdp and adamp, which
+// is no part of the gradient, after).
 //
 // Pu, Shi, Xu, Nedic, "Push-Pull Gradient Methods for Distributed Optimization in Networks", IEEE
 // Transactions on Automatic Control 66(1), 2021, Algorithm 1 (the first order); Xin, Khan, "A Linear
@@ -115,7 +115,7 @@ Program push_pull(const Section& section, const Context& context) {
       section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
                      "average and step: step first, or at once") == "adapt_then_combine";
   settings.optimizer = read_optimizer(section, context);
-  const bool tracks_decay = settings.optimizer.rule != OptimizerSettings::Rule::adamw;
+  const bool tracks_decay = !settings.optimizer.decouples_decay;
   settings.weight_decay = tracks_decay ? std::exchange(settings.optimizer.weight_decay, 0) : 0;
   section.note_other("topology");
   section.finish();

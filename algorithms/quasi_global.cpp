@@ -56,7 +56,7 @@ Program quasi_global(const Section& section, const Context& context) {
   QuasiGlobalSettings settings;
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context, 0.9);
-  section.expect(settings.optimizer.rule == OptimizerSettings::Rule::sgd, "optimizer",
+  section.expect(settings.optimizer.is_sgd(), "optimizer",
                  "must be sgd, whose momentum is made quasi-global");
   section.note_other("topology");
   section.finish();

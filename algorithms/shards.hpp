@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "algorithms/optimizer.hpp"
 #include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
@@ -23,9 +25,8 @@ inline NodeId read_servers(const Section& section, NodeId nodes) {
 inline OptimizerSettings read_server_optimizer(const Section& section, const Context& context,
                                                NodeId servers) {
   OptimizerSettings optimizer = read_optimizer(section, context);
-  section.expect(servers == 1 || optimizer.clip_norm == 0, "clip_norm",
-                 "needs the whole gradient, which none of {} servers has: take servers = 1",
-                 servers);
+  expect_whole_gradient(section, optimizer, servers == 1,
+                        fmt::format("which none of {} servers has: take servers = 1", servers));
   return optimizer;
 }
 

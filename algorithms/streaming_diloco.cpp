@@ -191,6 +191,10 @@ Program streaming_diloco(const Section& section, const Context& context) {
   settings.inner = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
   settings.mean = read_block_mean(section, settings.momentum_policy, false);
+  section.expect(settings.momentum_policy == MomentumPolicy::keep || !settings.inner.projects,
+                 "optimizer",
+                 "must not be sgdp or adamp, which need whole matrices, unless momentum_policy = "
+                 "keep: fragments have moments of their own");
   settings.inner_of_fragment = settings.inner;
   settings.inner_of_fragment.clip_norm = 0;
   section.finish();

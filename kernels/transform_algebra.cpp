@@ -148,6 +148,40 @@ void compute(const DivideByRoot& t, const TransformJob& job) {
                                   job.out.data());
 }
 
+void compute(const ProjectStep& t, const TransformJob& job) {
+  const auto& [step, g, w] = job.inputs;
+  const auto at = [&t](std::size_t k, std::size_t u) {
+    return dense::weight_index(t.rows, t.columns, k, u);
+  };
+  struct Sums {
+    double g_w = 0, g_g = 0, w_w = 0, p_w = 0;
+  };
+  std::vector<Sums> columns(t.columns);
+  Sums all;
+  for (std::size_t u = 0; u < t.columns; ++u) {
+    const auto dot = [&](std::span<const float> a, std::span<const float> b) {
+      return lane_sum(
+          t.rows, [&](std::size_t k) { return static_cast<double>(a[at(k, u)]) * b[at(k, u)]; });
+    };
+    const Sums& own = columns[u] = {dot(g, w), dot(g, g), dot(w, w), dot(step, w)};
+    all.g_w += own.g_w, all.g_g += own.g_g, all.w_w += own.w_w, all.p_w += own.p_w;
+  }
+  const auto are_across = [&t](const Sums& s, std::size_t entries) {
+    const double lengths = (std::sqrt(s.g_g) + t.epsilon) * (std::sqrt(s.w_w) + t.epsilon);
+    return std::fabs(s.g_w) / lengths < t.delta / std::sqrt(static_cast<double>(entries));
+  };
+  const bool by_columns =
+      std::ranges::all_of(columns, [&](const Sums& column) { return are_across(column, t.rows); });
+  const bool is_projected = by_columns || are_across(all, step.size());
+  for (std::size_t u = 0; u < t.columns; ++u) {
+    const Sums& s = by_columns ? columns[u] : all;
+    const double length = std::sqrt(s.w_w) + t.epsilon;
+    const double factor = is_projected ? t.projected_decay - s.p_w / (length * length) : t.decay;
+    for (std::size_t k = 0; k < t.rows; ++k)
+      job.out[at(k, u)] = static_cast<float>(step[at(k, u)] + factor * w[at(k, u)]);
+  }
+}
+
 void compute(const SideMeans&, const TransformJob& job) {
   const std::span<const float> g = job.inputs[0];
   const dense::SideSums sums = dense::kernels().codes.side_sums(g.data(), g.size());

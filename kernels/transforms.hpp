@@ -51,6 +51,7 @@ void compute(const LargestMagnitude& t, const TransformJob& job);
 void compute(const Larger& t, const TransformJob& job);
 void compute(const AddSquare& t, const TransformJob& job);
 void compute(const DivideByRoot& t, const TransformJob& job);
+void compute(const ProjectStep& t, const TransformJob& job);
 void compute(const SideMeans& t, const TransformJob& job);
 void compute(const ShiftSides& t, const TransformJob& job);
 

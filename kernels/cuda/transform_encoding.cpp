@@ -155,6 +155,14 @@ struct Encoder {
     task.f[1] = t.spread;
     task.f[2] = t.epsilon;
   }
+  void operator()(const ProjectStep& t) {
+    row(Row::project_step), sizes(t.rows, t.columns);
+    task.f[0] = t.delta;
+    task.f[1] = t.epsilon;
+    task.f[2] = t.decay;
+    task.f[3] = t.projected_decay;
+    to.scratch_doubles = 4 * (std::size_t{t.columns} + 1);
+  }
   void operator()(const SideMeans&) { row(Row::side_means); }
   void operator()(const ShiftSides&) { map(Map::shift_sides); }
   void operator()(const CountNonzero&) { row(Row::count_nonzero); }

@@ -45,6 +45,7 @@ enum class Row : std::uint32_t {
   orthonormalize,
   clip_norm,
   clip_deviations,
+  project_step,
   largest_magnitude,
   side_means,
   count_nonzero,
@@ -56,8 +57,8 @@ struct TransformTask {
   const float* in[3];
   float* out;
   const std::uint32_t* positions;  // gather, scatter_at
-  double*
-      scratch;  // orthonormalize: (columns, rows); rotate: (size); KeepLargest: a LargestRow and more
+  /// orthonormalize: (columns, rows); rotate: (size); project_step: (columns + 1, 4); KeepLargest: a LargestRow and more
+  double* scratch;
   double* number;         // measures: the result
   std::uint32_t size[3];  // of the inputs
   std::uint32_t out_size;
@@ -65,7 +66,7 @@ struct TransformTask {
   std::uint32_t a, b, c;  // whole-number settings
   std::uint32_t piece;    // numbers of a block (EncodeKernel)
   std::uint32_t flags;    // bit 0, bit 1: settings that are yes or no
-  float f[3];
+  float f[4];
   double cell;
   Stream random;
 };

@@ -168,6 +168,10 @@ std::size_t size_of(const DivideByRoot&, Sizes sizes) {
   const Inputs inputs(sizes, 2);
   return inputs.expect(1, inputs[0])[0];
 }
+std::size_t size_of(const ProjectStep& t, Sizes sizes) {
+  const std::size_t size = std::size_t{t.rows} * t.columns;
+  return Inputs(sizes, 3).expect(0, size).expect(1, size).expect(2, size)[0];
+}
 std::size_t size_of(const SideMeans&, Sizes sizes) {
   Inputs(sizes, 1);
   return 2;

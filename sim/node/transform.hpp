@@ -284,6 +284,23 @@ struct DivideByRoot {
   bool operator==(const DivideByRoot&) const = default;
 };
 
+/// (step p, gradient g, weights w), each of a (rows x columns) weight matrix, panel-major -> p + decay w; but where g is all
+/// but orthogonal to w, as it is where the length of w changes nothing, p loses what would lengthen w:
+///
+///   p_i - w_i <p_u, w_u> / (||w_u|| + epsilon)^2 + projected_decay w_i,
+///   where |<g_u, w_u>| / ((||g_u|| + epsilon) (||w_u|| + epsilon)) < delta / sqrt(entries of u)
+///
+/// for every u: a u is a column, the weights into one unit, if that holds of all columns, or else the whole matrix, whose
+/// sums are those of its columns, added up in order. Each float is rounded once. Heo et al., "AdamP", ICLR 2021, Algorithm 2.
+struct ProjectStep {
+  std::uint32_t rows, columns;
+  float delta;
+  float epsilon;
+  float decay;
+  float projected_decay;
+  bool operator==(const ProjectStep&) const = default;
+};
+
 // --- Two averages (A2SGD) ------------------------------------------------------------------------------------
 
 /// g -> (2): the mean of the entries >= 0 and the mean magnitude of the others; 0 for an empty side.
@@ -327,8 +344,8 @@ using Transform = std::variant<
     transforms::Hash, transforms::Rotate, transforms::MatrixProduct, transforms::Orthonormalize,
     transforms::PanelsToRows, transforms::RowsToPanels, transforms::ClipNorm,
     transforms::ClipDeviations, transforms::ScaleBy, transforms::LargestMagnitude,
-    transforms::Larger, transforms::AddSquare, transforms::DivideByRoot, transforms::SideMeans,
-    transforms::ShiftSides>;
+    transforms::Larger, transforms::AddSquare, transforms::DivideByRoot, transforms::ProjectStep,
+    transforms::SideMeans, transforms::ShiftSides>;
 
 /// A transform whose result is a number.
 using Measure = std::variant<transforms::CountNonzero, transforms::LeastMagnitude,

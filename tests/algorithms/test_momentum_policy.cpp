@@ -202,7 +202,7 @@ TEST_CASE(
     const std::string half = "algorithm.compression=half";
     CHECK_NOTHROW(
         test::run(text, {"algorithm.momentum=0.5", half}));  // first moments may be negative
-    for (const std::string rule : {"adam", "adamw", "adagrad"}) {
+    for (const std::string rule : {"adam", "adamw", "adamp", "adagrad"}) {
       const std::string optimizer = "algorithm.optimizer=" + rule;
       CHECK_NOTHROW(test::run(text, {optimizer}));
       CHECK_THROWS_WITH_AS(test::run(text, {optimizer, half}),

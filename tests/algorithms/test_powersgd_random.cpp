@@ -14,7 +14,6 @@
 #include <fmt/core.h>
 
 #include "sim/base/random.hpp"
-#include "tests/support/simulated.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_powersgd_random {
@@ -258,16 +257,6 @@ Model reference(const MatricesWorkload& workload, const Keys& keys, NodeId nodes
   return x;
 }
 
-Recorder run_on(std::unique_ptr<Workload> workload, const std::string& text) {
-  const Scenario scenario = Scenario::parse(text, "test.ini", {"run.save_models=yes"});
-  Assembly parts = assemble(scenario);
-  const Section section = scenario.section("algorithm");
-  parts.program = algorithms::find(section).make(
-      section, {parts.settings.nodes, parts.settings.steps, *parts.topology, workload->facts()});
-  const auto replaced = std::exchange(parts.workload, std::move(workload));
-  return test::simulated(std::move(parts))->recorder();
-}
-
 }  // namespace
 
 TEST_CASE("PowerSGD is its algorithm in plain loops, whatever the shapes, ranks and nodes") {
@@ -291,7 +280,7 @@ TEST_CASE("PowerSGD is its algorithm in plain loops, whatever the shapes, ranks 
         nodes, steps, seed, learning_rate, keys.rank, keys.is_residual_local ? "local" : "mean",
         keys.alternates ? "alternating" : "both", keys.exact_steps, keys.least_gain, keys.momentum);
     CAPTURE(text);
-    const Recorder recorder = run_on(std::move(workload), text);
+    const Recorder recorder = test::run_on(std::move(workload), text);
     CHECK(test::nodes_agree(recorder));
     double largest = 0;
     for (std::size_t e = 0; e < expected.size(); ++e)

@@ -292,6 +292,19 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
     rig.check(MatrixProduct{columns, rows, columns, true, false}, {a, b});
     rig.check(MatrixProduct{1, rows * columns, 1}, {a, b});
     rig.check(MatrixProduct{columns, rows, 1, true, true}, {a, random_values(rows, 10)});
+    for (const float delta : {0.0F, 0.3F, 1.0F, 3.0F, 100.0F}) {
+      const ProjectStep project{.rows = rows,
+                                .columns = columns,
+                                .delta = delta,
+                                .epsilon = 1e-8F,
+                                .decay = 0.3F,
+                                .projected_decay = 0.03F};
+      transforms_seen.insert(Transform(project).index());
+      rig.check(project, {a, b, random_values(a.size(), 11)}, 1);
+      rig.check(project, {a, coarse_values(a.size(), 12), coarse_values(a.size(), 13)});
+      rig.check(project, {wild_values(a.size(), 14), b, Values(a.size(), 0.0F)});
+      rig.check(project, {a, wild_values(a.size(), 15), b});
+    }
   }
   CHECK(transforms_seen.size() == std::variant_size_v<Transform>);
   CHECK(measures_seen.size() == std::variant_size_v<Measure>);

@@ -431,6 +431,90 @@ TEST_CASE("running squares and directions by them") {
   CHECK(apply(DivideByRoot{1, 1, 0}, {{0}, {0}}) == Values{0});
 }
 
+TEST_CASE("a step loses what lies along weights that the gradient is at right angles to") {
+  // The weights into one unit each, or else all of them, in plain loops.
+  const auto expected = [](const ProjectStep& t, const Values& step, const Values& g,
+                           const Values& w, std::size_t& views) {
+    std::vector<std::vector<std::size_t>> columns(t.columns), whole(1);
+    for (std::size_t u = 0; u < t.columns; ++u) {
+      for (std::size_t k = 0; k < t.rows; ++k) {
+        columns[u].push_back(dense::weight_index(t.rows, t.columns, k, u));
+        whole[0].push_back(columns[u].back());
+      }
+    }
+    const auto dot = [](const Values& a, const Values& b, const std::vector<std::size_t>& places) {
+      double sum = 0;
+      for (const std::size_t i : places) sum += static_cast<double>(a[i]) * b[i];
+      return sum;
+    };
+    const auto length = [&](const Values& a, const std::vector<std::size_t>& places) {
+      return std::sqrt(dot(a, a, places)) + t.epsilon;
+    };
+    Values out(step.size());
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = step[i] + t.decay * w[i];
+    views = 2;  // that were not the one
+    for (const auto& view : {columns, whole}) {
+      const bool is_across = std::ranges::all_of(view, [&](const auto& u) {
+        return std::fabs(dot(g, w, u)) / (length(g, u) * length(w, u)) <
+               t.delta / std::sqrt(static_cast<double>(u.size()));
+      });
+      if (!is_across) continue;
+      for (const auto& u : view) {
+        const double along = dot(step, w, u) / std::pow(length(w, u), 2);
+        for (const std::size_t i : u)
+          out[i] = static_cast<float>(step[i] - along * w[i] + t.projected_decay * w[i]);
+      }
+      views = view.size() == columns.size() ? 0 : 1;
+      break;
+    }
+    return out;
+  };
+  std::size_t seen[3] = {};
+  for (const auto& [rows, columns] : {std::pair{1U, 2U}, {7U, 5U}, {16U, 32U}, {45U, 70U}}) {
+    for (const double delta : {0.05, 0.8, 3.0}) {
+      for (std::uint64_t seed = 0; seed < 6; ++seed) {
+        const std::size_t size = std::size_t{rows} * columns;
+        const Values step = random_values(size, 3 * seed), g = random_values(size, 3 * seed + 1),
+                     w = random_values(size, 3 * seed + 2);
+        const ProjectStep t{.rows = rows,
+                            .columns = columns,
+                            .delta = static_cast<float>(delta),
+                            .epsilon = 1e-8F,
+                            .decay = 0.25F,
+                            .projected_decay = 0.125F};
+        std::size_t views = 0;
+        const Values wanted = expected(t, step, g, w, views);
+        ++seen[views];
+        const Values found = apply(t, {step, g, w});
+        for (std::size_t i = 0; i < size; ++i)
+          CHECK(std::fabs(found[i] - wanted[i]) <= 1e-6 * (1 + std::fabs(wanted[i])));
+      }
+    }
+  }
+  for (const std::size_t count : seen) CHECK(count >= 5);
+}
+
+TEST_CASE("no weights and no gradients are at right angles to all") {
+  const ProjectStep t{.rows = 2,
+                      .columns = 2,
+                      .delta = 0.1F,
+                      .epsilon = 1e-20F,
+                      .decay = 1,
+                      .projected_decay = 0.5F};
+  const Values step{1, -2, 3, 4}, w{1, 1, 1, 1}, none(4, 0.0F);
+  CHECK(apply(t, {step, none, none}) == step);
+  CHECK(apply(t, {step, w, none}) == step);
+  // Columns (1, 3) and (-2, 4) lose their means 2 and 1, and half of the weights is added.
+  CHECK(apply(t, {step, none, w}) == Values{-0.5F, -2.5F, 1.5F, 3.5F});
+  // A gradient along one column: not that one alone keeps its step. The whole has a cosine of 1 / sqrt(2).
+  CHECK(apply(t, {step, {1, 0, 1, 0}, w}) == Values{2, -1, 4, 5});
+  // Along both, against each other: the whole loses its mean 1.5.
+  CHECK(apply(t, {step, {1, -1, 1, -1}, w}) == Values{0, -3, 2, 3});
+  // A gradient that is not finite is at right angles to nothing.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(apply(t, {step, {nan, 0, 0, 0}, w}) == Values{2, -1, 4, 5});
+}
+
 TEST_CASE("means of either side, and shifts by them") {
   CHECK(apply(SideMeans{}, {{1, -2, 3, -6, 0}}) == Values{4.0F / 3, 4});
   CHECK(apply(SideMeans{}, {{-1, -3}}) == Values{0, 2});

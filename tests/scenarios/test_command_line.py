@@ -318,7 +318,7 @@ def check_commands(folder):
                  "with dataset = idx", "collectives"):
         assert text in listed.stdout, text
     # a key is told for each choice that gives it another default or meaning, and only for those that have it
-    for name, key, said in (("adpsgd", "momentum", "number (0) with optimizer = sgd: share"),
+    for name, key, said in (("adpsgd", "momentum", "number (0) with optimizer = sgd or sgdp: share"),
                             ("adpsgd", "epsilon", "number (1e-10) with optimizer = adagrad: added"),
                             ("adpsgd", "epsilon", "number (1e-08) with optimizer = adam or adamw: added"),
                             ("fluid", "slow_bandwidth", "bandwidth (by preset, bandwidth) of the links"),

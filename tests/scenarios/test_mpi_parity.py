@@ -125,6 +125,8 @@ FURTHER_SYNCHRONOUS = {
     "dryden": ["kind=allreduce", "compression=adaptive_quantization", "keep=0.02"],
     "adamw": ["kind=local_sgd", "period=4", "optimizer=adamw", "weight_decay=0.1", "clip_norm=1",
               "momentum_policy=average"],
+    "adamp": ["kind=local_sgd", "period=4", "optimizer=adamp", "weight_decay=0.1", "projection_delta=1", "momentum_policy=average"],
+    "sgdp": ["kind=dpsgd", "optimizer=sgdp", "momentum=0.9", "nesterov=yes", "weight_decay=0.01", "projection_delta=1"],
     "diloco_adaptive": ["kind=diloco", "period=4", "optimizer=adagrad", "outer_optimizer=adam"],
     "coda": ["kind=coda", "period=3", "stage_steps=7"],
     "epidemic": ["kind=epidemic"],

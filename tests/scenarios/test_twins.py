@@ -1,11 +1,15 @@
 #!/usr/bin/python3
 """Algorithms beside twins in numpy, which were written from the papers' rules and share nothing with the program: nodes with
-quadratics of known minima end with the same models. Here those whose nodes are in step.
+quadratics of known minima end with the same models. Here those whose nodes are in step, and rules that tell matrices from
+vectors, by which a small network learns.
 
 usage: test_twins.py STARLING
 """
 import itertools
+import pathlib
+import subprocess
 
+import h5py
 import numpy as np
 
 from twin_support import OPTIMIZERS, START, Optimizer, TwinCase, gradient, main
@@ -156,6 +160,110 @@ class Twins(TwinCase):
                             {"kind": "local_sgd", "period": 8, "group_sizes": "2, 3", "group_periods": "1, 4", **settings})
             self.expect(easgd(x, 12, Optimizer(nodes, **settings), 3, 0.1), nodes, 12,
                         {"kind": "easgd", "period": 3, "elasticity": 0.1, **settings})
+
+
+SHAPES = (6, 5), (5,), (5, 3), (3,)  # weights and biases of two layers
+SAMPLES = 24
+NETWORK = """[run]
+nodes = 1
+steps = {steps}
+output = twin.h5
+save_models = yes
+[topology]
+kind = ring
+[network]
+kind = constant
+latency = 1 us
+[compute]
+gradient = 1 ms
+[workload]
+kind = mlp
+dataset = hdf5
+path = samples.h5
+test_path = samples.h5
+batch_size = {samples}
+hidden = 5
+[algorithm]
+kind = allreduce
+{algorithm}
+"""
+
+
+def network_gradient(tensors, x, y):
+    """Of the mean cross-entropy, for each of the tensors."""
+    w, b, v, c = tensors
+    hidden = np.maximum(x @ w + b, 0)
+    z = np.exp(hidden @ v + c)
+    dz = (z / z.sum(axis=1, keepdims=True) - np.eye(len(c))[y]) / len(y)
+    dh = dz @ v.T * (hidden > 0)
+    return [x.T @ dh, dh.sum(axis=0), hidden.T @ dz, dz.sum(axis=0)]
+
+
+def project(step, g, w, delta):
+    """The step that AdamP takes in place of this one, and which weights it took together."""
+    for axis, name in (0, "columns"), (None, "matrix"):
+        norm = np.linalg.norm(w, axis=axis) + 1e-8
+        cosine = abs((g * w).sum(axis=axis)) / (np.linalg.norm(g, axis=axis) + 1e-8) / norm
+        if np.max(cosine) < delta / np.sqrt(w.size if axis is None else w.shape[0]):
+            unit = w / norm
+            return step - unit * (unit * step).sum(axis=axis), name
+    return step, "none"
+
+
+class Projecting:
+    """SGDP and AdamP of one tensor."""
+
+    def __init__(self, rule, delta, ratio, decay, momentum=0.0):
+        self.rule, self.delta, self.ratio, self.decay, self.momentum = rule, delta, ratio, decay, momentum
+        self.m, self.v, self.t = 0, 0, 0
+
+    def step(self, g, w, views):
+        self.t += 1
+        if self.rule == "sgdp":
+            self.m = step = self.momentum * self.m + g
+        else:
+            self.m, self.v = 0.9 * self.m + 0.1 * g, 0.999 * self.v + 0.001 * g * g
+            step = self.m / (1 - 0.9**self.t) / (np.sqrt(self.v / (1 - 0.999**self.t)) + 1e-8)
+        decay = self.decay / (1 - self.momentum)
+        if w.ndim == 2:
+            step, view = project(step, g, w, self.delta)
+            views.append(view)
+            decay *= 1 if view == "none" else self.ratio
+        return step + decay * w
+
+
+class Networks(TwinCase):
+    def learned(self, steps, algorithm):
+        """The tensors that one node ends with."""
+        place = pathlib.Path(self.place.name)
+        (place / "twin.ini").write_text(NETWORK.format(steps=steps, samples=SAMPLES, algorithm=algorithm), encoding="utf-8")
+        subprocess.run([pathlib.Path(self.program).resolve(), "run", "--quiet", "twin.ini"], check=True, cwd=place)
+        with h5py.File(place / "twin.h5") as results:
+            model = results["models"][0].astype(float)
+        ends = np.cumsum([np.prod(shape) for shape in SHAPES])
+        return [tensor.reshape(shape) for tensor, shape in zip(np.split(model, ends[:-1]), SHAPES)]
+
+    def test_projections(self):
+        rng, views = np.random.default_rng(1), []
+        x, y = rng.normal(size=(SAMPLES, 6)).astype(np.float32), np.arange(SAMPLES, dtype=np.int32) % 3
+        with h5py.File(pathlib.Path(self.place.name) / "samples.h5", "w") as samples:
+            samples["x"], samples["y"] = x, y
+        start = self.learned(1, "learning_rate = 1e-30")
+        for rule, delta in itertools.product(("sgdp", "adamp"), (0.1, 0.6, 1.5)):
+            own = {"momentum": 0.8} if rule == "sgdp" else {}
+            keys = {"learning_rate": 0.05, "optimizer": rule, "projection_delta": delta, "weight_decay": 0.1,
+                    "weight_decay_ratio": 0.3, **own}
+            twin = [tensor.copy() for tensor in start]
+            optimizers = [Projecting(rule, delta, 0.3, 0.1, **own) for _ in SHAPES]
+            for _ in range(25):
+                gradients = network_gradient(twin, x, y)
+                twin = [w - 0.05 * o.step(g, w, views) for w, g, o in zip(twin, gradients, optimizers)]
+            ends = self.learned(25, "\n".join(f"{key} = {value}" for key, value in keys.items()))
+            with self.subTest(rule=rule, delta=delta):
+                for tensor, expected in zip(ends, twin):
+                    np.testing.assert_allclose(tensor, expected, rtol=2e-5, atol=2e-5)
+        for view in "columns", "matrix", "none":
+            self.assertGreater(views.count(view), 10)
 
 
 if __name__ == "__main__":

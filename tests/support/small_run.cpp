@@ -83,6 +83,16 @@ Recorder run(const std::string& text, const std::vector<std::string>& overrides)
   return simulated(assemble(Scenario::parse(text, "test.ini", all)))->recorder();
 }
 
+Recorder run_on(std::unique_ptr<Workload> workload, const std::string& text) {
+  const Scenario scenario = Scenario::parse(text, "test.ini", {"run.save_models=yes"});
+  Assembly parts = assemble(scenario);
+  const Section section = scenario.section("algorithm");
+  parts.program = algorithms::find(section).make(
+      section, {parts.settings.nodes, parts.settings.steps, *parts.topology, workload->facts()});
+  const auto replaced = std::exchange(parts.workload, std::move(workload));
+  return simulated(std::move(parts))->recorder();
+}
+
 Recorder run_complete(int steps, int dimension, const std::string& algorithm,
                       std::vector<std::string> overrides) {
   overrides.push_back(fmt::format("workload.dimension={}", dimension));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,7 +35,10 @@ std::vector<std::string> gradients_until(int steps, const std::vector<std::strin
 /// Runs a scenario simulated, without a results file, and keeps the final models.
 Recorder run(const std::string& text, const std::vector<std::string>& overrides = {});
 
-/// The same, of 4 nodes on a complete graph with quadratics in `dimension` dimensions; `algorithm` is the text of that section.
+/// The same on another workload than the scenario's, which must name one.
+Recorder run_on(std::unique_ptr<Workload> workload, const std::string& text);
+
+/// As run(), of 4 nodes on a complete graph with quadratics in `dimension` dimensions; `algorithm` is the text of that section.
 Recorder run_complete(int steps, int dimension, const std::string& algorithm,
                       std::vector<std::string> overrides = {});
 
