@@ -6,6 +6,8 @@ twice, which nobody notices. Models and the end of every step are the same.
 usage: test_random_twins.py STARLING
 """
 import itertools
+import math
+import statistics
 import subprocess
 
 import numpy as np
@@ -549,24 +551,24 @@ def async_parameter_server(t, settings, servers, push_period, fetch_period, divi
     fetched, pushes, asking = np.zeros((servers, t.nodes), int), np.zeros((servers, t.nodes), int), [[] for _ in range(servers)]
     models, is_silent = np.zeros((t.nodes, servers)), np.zeros((servers, t.nodes), bool)
 
+    def take(s, m):
+        if m.tag == "fetch":
+            return asking[s].append(m.source)
+        staleness = version[s] - fetched[s, m.source]
+        x[s] -= optimizers[s].step(m.value / max(1, staleness) if divides else m.value, x[s], 0)
+        version[s] += 1
+        pushes[s, m.source] += 1
+
     def serve(s):
         while True:
             m = yield t.patient(tagged("push", "fetch"))
-            if m is None and not asking[s]:
-                return
             if m is None:
+                if not asking[s]:
+                    return
                 is_silent[s] = [i not in asking[s] for i in range(t.nodes)]
             else:
                 is_silent[s, m.source] = False
-            if m is None:
-                pass
-            elif m.tag == "push":
-                staleness = version[s] - fetched[s, m.source]
-                x[s] -= optimizers[s].step(m.value / max(1, staleness) if divides else m.value, x[s], 0)
-                version[s] += 1
-                pushes[s, m.source] += 1
-            else:
-                asking[s].append(m.source)
+                take(s, m)
             slowest = pushes[s][~is_silent[s]].min()
             for i in [i for i in asking[s] if bound is None or pushes[s, i] - slowest <= bound]:
                 asking[s].remove(i)
@@ -598,15 +600,44 @@ def async_parameter_server(t, settings, servers, push_period, fetch_period, divi
     return models[:, 0]
 
 
-def gradient_coding(t, stragglers, is_cyclic, clusters=0):
+def places(slow, clusters, stragglers):
+    """Cluster and row of every node. Where a cluster has more slow ones than it can do without, half of all nodes serve the next
+    cluster: so many slow ones of each that none has two more than the next if it could hand one on, and as few as that takes; if that
+    leaves too many somewhere, as few as leave nowhere too many, if that can be."""
+    size = len(slow) // clusters
+    living = [sum(slow[c * size:(c + 1) * size]) for c in range(clusters)]
+    moving = size // 2 if clusters > 1 and max(living) > stragglers else 0
+    bounds = [(max(0, moving - size + count), min(moving, count)) for count in living]
+
+    def serving(handed):
+        return [living[c] - handed[c] + handed[c - 1] for c in range(clusters)]
+
+    def is_even(handed):
+        there = serving(handed)
+        return all(handed[c] == bounds[c][1] or there[c - clusters] < there[c + 1 - clusters] + 2 for c in range(clusters))
+
+    ways = sorted(itertools.product(*(range(low, high + 1) for low, high in bounds)), key=sum)
+    handed = next(filter(is_even, ways))
+    if max(serving(handed)) > stragglers:
+        handed = next((way for way in ways if max(serving(way)) <= stragglers), handed)
+    rows, answer = [itertools.count() for _ in range(clusters)], []
+    for i, is_slow in enumerate(slow):
+        home = i // size
+        before = sum(other == is_slow for other in slow[home * size:i])
+        cluster = (home + (before < (handed[home] if is_slow else moving - handed[home]))) % clusters
+        answer.append((cluster, next(rows[cluster])))
+    return answer
+
+
+def gradient_coding(t, stragglers, is_cyclic, clusters=0, slow_factor=math.inf):
     """Every node computes one part more than there may be stragglers (of its cluster), and looks for the next model before each.
-    With clusters the server sends the first model, too."""
+    With clusters the server sends the first model, too, and spreads those that were slow in the last step."""
     parts, size, center = stragglers + 1, t.nodes // max(1, clusters), np.mean(t.centers)
 
-    def suffice(arrived):
+    def suffice(there):
         if is_cyclic:
-            return all(sum(i // size == c for i in arrived) >= size - stragglers for c in range(t.nodes // size))
-        return len({i // parts for i in arrived}) == t.nodes // parts
+            return all(sum(c == cluster for c, _ in there) >= size - stragglers for cluster in range(t.nodes // size))
+        return len({(c, row // parts) for c, row in there}) == t.nodes // parts
 
     def send(k):
         for i in range(t.nodes):
@@ -615,12 +646,15 @@ def gradient_coding(t, stragglers, is_cyclic, clusters=0):
     def serve():
         if clusters:
             send(-1)
+        slow = [False] * t.nodes
         for k in range(t.steps):
-            arrived = set()
-            while not suffice(arrived):
+            place, begin, after = places(slow, max(1, clusters), stragglers), t.world.now, {}
+            while not suffice({place[i] for i in after}):
                 m = yield (tagged("answer"),)
                 if m.number == k:
-                    arrived.add(m.source)
+                    after[m.source] = t.world.now - begin
+            if slow_factor < math.inf:
+                slow = [after.get(i, math.inf) > slow_factor * statistics.median_low(after.values()) for i in range(t.nodes)]
             t.x[0] -= t.optimizer.step(CURVATURE * (t.x[0] - center), t.x[0], 0)
             send(k)
 
@@ -695,9 +729,9 @@ class RandomTwins(WorldCase):
             lasting = [i for i in range(nodes) if i not in stops]
             files = {"outages.csv": "node,begin,end\n" + "".join(rows)}
             if any(len(world.ends[i]) < steps for i in lasting):
-                with self.assertRaises(subprocess.CalledProcessError):
+                with self.assertRaises(subprocess.CalledProcessError) as end:
                     self.results(sections, durations, files)
-                return
+                return self.assertEqual(end.exception.returncode, 1)
             program, time, _ = self.results(sections, durations, files)
             self.expect_ends(world, time)
             np.testing.assert_allclose(program[lasting], models[lasting], rtol=3e-6, atol=3e-6)
@@ -716,6 +750,35 @@ class RandomTwins(WorldCase):
     def test_adpsgd(self):
         for exchanges, seed in itertools.product((1, 3), range(1, 6)):
             self.expect(adpsgd, (exchanges,), "adpsgd", {"exchanges_per_step": exchanges}, seed)
+
+    def test_overlap_sgp(self):
+        for tau, seed in itertools.product((0, 1, 3), range(1, 5)):
+            self.expect(overlap_sgp, (tau,), "overlap_sgp", {"tau": tau}, seed)
+
+    def test_slow_momentum(self):
+        for (seed, policy), period in itertools.product(enumerate(("keep", "average", "reset")), (1, 4, 5)):
+            slow = {"period": period, "slow_learning_rate": (1, 0.7)[seed % 2], "slow_momentum": 0.6, "momentum_policy": policy}
+            shared = {"collective": "recursive_doubling", **slow}
+            self.expect(overlap_sgp, (seed, *slow.values()), "slowmo", {"base": "overlap_sgp", "tau": seed, **shared}, period,
+                        sizes=(2, 4, 8), settings=MOMENTUM)
+            self.expect(slow_adpsgd, (seed + 1, *slow.values()), "slowmo",
+                        {"base": "adpsgd", "exchanges_per_step": seed + 1, **shared}, period, sizes=(2, 4, 8), settings=MOMENTUM)
+
+    def test_patience(self):
+        for seed, lose in enumerate((0, 0, 0.05, 0.2)):
+            for twin, arguments, kind, keys in (
+                    (adpsgd, (seed + 1,), "adpsgd", {"exchanges_per_step": seed + 1}),
+                    (pairwise_gossip, (8 * MS,), "pairwise_gossip", {"interval": "8 ms"}),
+                    (push_sum, (0.8, True), "push_sum", {"send_chance": 0.8}),
+                    (swarm, (2, False, 0), "swarm", {"local_steps": 2}),
+                    (one_sided_swarm, (2, False, 0), "swarm", {"local_steps": 2, "averaging": "one_sided"})):
+                self.expect(twin, arguments, kind, keys, seed, settings=MOMENTUM if kind != "push_sum" else PLAIN, patience=60,
+                            lose=lose)
+        settings = {"learning_rate": 0.01, "momentum": 0.5}
+        for servers, bound, patience, seed in itertools.product((1, 2), (0, 2), (60, 250), (1, 2)):
+            self.expect(async_parameter_server, (settings, servers, 2, 1, True, bound), "async_parameter_server", {
+                "servers": servers, "push_period": 2, "consistency": "bounded", "staleness_bound": bound,
+                "stale_gradients": "divided"}, seed, settings=settings, patience=patience, lasting=servers)
 
     def test_token_walk(self):
         for walk, seed in itertools.product(("random", "cyclic"), range(1, 4)):
@@ -748,6 +811,10 @@ class RandomTwins(WorldCase):
                                                                      ("repetition", 2, 1), ("cyclic", 4, 0)), range(1, 3)):
             self.expect(gradient_coding, (stragglers, code == "cyclic", clusters), "gc_dc", {
                 "code": code, "clusters": clusters, "stragglers": stragglers, "reassign": False}, seed, sizes=(8, 12))
+        for (code, clusters, stragglers), factor, seed in itertools.product(
+                (("cyclic", 2, 1), ("cyclic", 3, 1), ("repetition", 3, 1), ("cyclic", 4, 1)), (1, 1.5, 3), (1, 2)):
+            self.expect(gradient_coding, (stragglers, code == "cyclic", clusters, factor), "gc_dc", {
+                "code": code, "clusters": clusters, "stragglers": stragglers, "slow_factor": factor}, seed, sizes=(12, 24))
 
     def test_async_parameter_server(self):
         for servers, (push, fetch), divides, bound in itertools.product((1, 3), ((1, 1), (2, 3)), (False, True), (None, 0, 2)):
