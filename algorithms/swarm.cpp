@@ -152,8 +152,9 @@ Task<> one_sided(Node& node, const SwarmSettings& settings) {
   pairs.begin();
   Phases phases(node, settings);
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(x);
-    optimizer.update(x, g.values, x, k);
+    const Vector snapshot = x;  // an answer after `patience` comes at any time
+    const Gradient g = co_await node.gradient(snapshot);
+    optimizer.update(x, g.values, snapshot, k);
     published = x;
     if (k + 1 == phases.end()) {
       co_await average_with_random(node, pairs, phases.number());

@@ -265,36 +265,6 @@ def async_diloco(times, steps, settings, period, rule, delay, share, rate, momen
     return models
 
 
-def overlap_sgp(times, steps, settings, tau):
-    """With one exponential peer a step."""
-    nodes, clock, optimizer = len(times), Clock(), Optimizer(len(times), **settings)
-    x, w, cycle = np.full(nodes, START), np.ones(nodes), (len(times) - 1).bit_length()
-
-    def node(i):
-        missing = collections.deque()  # mailboxes of shares, by step
-        for k in range(steps):
-            z = x[i] / w[i]
-            yield times[i]
-            x[i] -= optimizer.step(gradient(z, i), z, i)
-            x[i], w[i] = x[i] / 2, w[i] / 2
-            distance = 2 ** (k % cycle)
-            clock.after(LATENCY, clock.deliver, (k, (i + distance) % nodes), (x[i], w[i]))
-            missing.append((k, i))
-            while missing and (missing[0][0] <= k - tau or k + 1 == steps):
-                share = yield missing.popleft()
-                x[i], w[i] = x[i] + share[0], w[i] + share[1]
-            for mailbox in list(missing):
-                if clock.mail[mailbox]:
-                    missing.remove(mailbox)
-                    share = clock.mail[mailbox].popleft()
-                    x[i], w[i] = x[i] + share[0], w[i] + share[1]
-
-    for i in range(nodes):
-        clock.start(node(i))
-    clock.run()
-    return x / w
-
-
 def adpsgd(times, steps, settings):
     """On a ring, partners in turn. Two requests that cross are one exchange."""
     nodes, clock, optimizer = len(times), Clock(), Optimizer(len(times), **settings)
@@ -371,11 +341,6 @@ class AsynchronousTwins(TwinCase):
             self.expect(twin, nodes, 20, {
                 "kind": "async_diloco", "period": 4, "rule": rule, "outer_learning_rate": rate, "outer_momentum": momentum,
                 **keys, **settings}, times=TIMES[nodes], latency=LATENCY)
-
-    def test_overlap_sgp(self):
-        for nodes, settings, tau in itertools.product((2, 4, 8), OPTIMIZERS, (0, 1, 3)):
-            self.expect(overlap_sgp(TIMES[nodes], 15, settings, tau), nodes, 15, {"kind": "overlap_sgp", "tau": tau, **settings},
-                        times=TIMES[nodes], latency=LATENCY)
 
     def test_adpsgd(self):
         for nodes, settings in itertools.product((2, 4, 8), OPTIMIZERS):

@@ -33,6 +33,45 @@ class Problem:
     def gradient(self, x):
         return self.curvature * (x - self.center)
 
+    def workload(self, _place):
+        return {"kind": "quadratic", "dimension": self.dimension, "start": 0.3}
+
+
+class Ranking:
+    """AUC of a linear score. Mini-batches of a node are all that it has. A model is weights, bias, a, b and, dual, alpha."""
+
+    def __init__(self, nodes, features, seed, steps):
+        self.nodes, self.seed, self.steps, self.dimension, numbers = nodes, seed, steps, features + 4, np.random.default_rng(seed)
+        self.z, self.y = numbers.normal(size=(nodes, 12, features)).astype("f4"), numbers.random((nodes, 12)) < 0.3
+        self.y[0, :2] = False, True
+        self.share = self.y.mean()
+        stream = Stream(seed, "initial model")
+        weights = [math.sqrt(2 / (features + 1)) * normal(stream) for _ in range(features)]
+        self.start = np.tile([*weights, 0, 0, 0, 0], (nodes, 1))
+
+    def scores(self, x):
+        """Of all samples, and the classes' factors."""
+        return np.einsum("isf,if->is", self.z, x[:, :-4]) + x[:, -4:-3], np.where(self.y, self.share - 1, self.share)
+
+    def gradient(self, x):
+        """What a step subtracts."""
+        (h, c), (a, b, alpha), p = self.scores(x), x[:, -3:].T[..., None], self.share
+        off = 2 * np.abs(c) * (h - np.where(self.y, a, b))
+        slope = off + 2 * (1 + alpha) * c
+        parts = [slope, -off * self.y, -off * ~self.y, 2 * p * (1 - p) * alpha - 2 * c * h]
+        return np.hstack([np.einsum("is,isf->if", slope, self.z) / 12, *(v.mean(axis=1, keepdims=True) for v in parts)])
+
+    def best_dual(self, x):
+        """Mean over nodes of the alpha that is best for what each has."""
+        h, c = self.scores(x)
+        return (c * h).mean() / (self.share * (1 - self.share))
+
+    def workload(self, place):
+        with h5py.File(place / "samples.h5", "w") as file:
+            file["x"], file["y"] = self.z.reshape(-1, self.z.shape[-1]), self.y.reshape(-1).astype("i4")
+        return {"kind": "auc", "dataset": "hdf5", "path": "samples.h5", "test_path": "samples.h5", "positive_class": 1,
+                "partition": "contiguous", "batch_size": 12}
+
 
 class Optimizer:
     """SGD of all nodes, a row each."""
@@ -49,11 +88,12 @@ class Optimizer:
         share = {"inverse": offset / (offset + since), "inverse_root": math.sqrt(offset / (offset + since))}
         return s["learning_rate"] * share.get(s.get("schedule"), 1)
 
-    def step(self, g, at, k):
+    def step(self, g, at, k, pull=0):
+        """Gradients are cut, not what else pulls."""
         s = self.settings
         if "clip_norm" in s:
             g = g * np.minimum(1, s["clip_norm"] / np.linalg.norm(g, axis=1, keepdims=True))
-        d = g + s.get("weight_decay", 0) * at
+        d = g + s.get("weight_decay", 0) * at + pull
         self.velocity = d if self.velocity is None else s.get("momentum", 0) * self.velocity + d
         return self.rate(k) * (d + s["momentum"] * self.velocity if s.get("nesterov") else self.velocity)
 
@@ -415,6 +455,26 @@ def blocks_of_steps(p, o, kind, period, keys, policy):
     return (x if snapshot is None else x + means(snapshot) - snapshot), sent
 
 
+def stages(p, o, period, length, decay, gamma):
+    """CODA. The dual number has neither pull nor decay."""
+    x, center, stage, begin, sent = p.start, p.start, 0, 0, 0
+    primal = np.arange(p.dimension) < p.dimension - isinstance(p, Ranking)
+    for k in range(p.steps):
+        pull = (x - center) / gamma if gamma else 0
+        is_late = k >= o.settings["warmup_steps"]  # falls within the warm-up act at its end
+        x = x - o.step(p.gradient(x), x * primal, k, pull * primal) / (decay**stage if is_late else 1)
+        is_end = k + 1 == begin + math.floor(length + 0.5)
+        if is_end or (k + 1 - begin) % period == 0:
+            x = means(x)
+            sent = sent + allreduce_bytes(p.nodes, p.dimension)
+        if is_end:
+            if not primal.all():
+                x = np.where(primal, x, p.best_dual(x))
+                sent = sent + allreduce_bytes(p.nodes, 1)
+            center, stage, begin, length = x, stage + 1, k + 1, length * decay
+    return x, sent
+
+
 def slow_momentum(p, o, w, base, period, alpha, policy):
     """SlowMo over D-PSGD, or over SGP with one exponential peer."""
     n, x, weight, momentum, sent = p.nodes, p.start, np.ones((p.nodes, 1)), 0, 0
@@ -451,13 +511,15 @@ CODECS = [(none, {}), (top_k, {"keep": 0.3}), (random_k, {"keep": 0.4}), (random
 
 
 class CodeTwins(WorldCase):
-    def expect(self, twin, kind, seed, keys, topology="complete", mixing=None):
+    def expect(self, twin, kind, seed, keys, topology="complete", mixing=None, problem=Problem):
         """twin(problem, optimizer, mixing matrix) of a case drawn by the seed."""
         rng = drawn(f"{kind} {keys} {seed}")
-        problem = Problem(rng.choice((1, 2, 3, 5, 6, 8)), rng.choice((16, 23)), seed, rng.choice((6, 9)))
+        problem = problem(rng.choice((1, 2, 3, 5, 6, 8)), rng.choice((16, 23)), seed, rng.choice((6, 9)))
         settings = {"learning_rate": rng.choice((0.03, 0.08)), "momentum": rng.choice((0.4, 0.8)), "nesterov": rng.random() < 0.3,
                     "weight_decay": rng.choice((0, 0.1)), "warmup_steps": rng.choice((0, 4)),
                     "schedule": rng.choice(("constant", "constant", "inverse", "inverse_root"))}
+        if kind == "coda":
+            settings["schedule"] = "constant"
         if settings["warmup_steps"]:
             settings["warmup_from"] = rng.choice((0, 0.25))
         if settings["schedule"] != "constant":
@@ -470,7 +532,7 @@ class CodeTwins(WorldCase):
         with self.subTest(nodes=problem.nodes, **lines, seed=seed):
             _, _, traffic = self.results({
                 "run": {"seed": seed, "save_models": True}, "topology": {"kind": topology}, "algorithm": lines,
-                "workload": {"kind": "quadratic", "dimension": problem.dimension, "start": 0.3}}, durations)
+                "workload": problem.workload(pathlib.Path(self.place.name))}, durations)
             np.testing.assert_array_equal(traffic, sent)
             with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
                 np.testing.assert_allclose(results["models"][()], models, rtol=2e-5, atol=2e-5)
@@ -559,6 +621,13 @@ class CodeTwins(WorldCase):
         for delay in range(4):
             self.expect(lambda p, o, _, d=delay: blocks_of_steps(p, o, "dasgd", 3, {"delay": d}, "keep"), "dasgd", delay + 1, {
                 "period": 3, "delay": delay, "merge": "delta", "momentum_policy": "keep", "collective": "recursive_doubling"})
+
+    def test_stages(self):
+        for seed, (problem, settings) in enumerate(itertools.product(
+                (Problem, Ranking), ((2, 4, 1.5, 2), (3, 2, 1, 0.5), (1, 3, 2, 0), (4, 1, 3, 500)))):
+            self.expect(lambda p, o, _, s=settings: stages(p, o, *s), "coda", seed + 1, {
+                **dict(zip(("period", "stage_steps", "decay", "gamma"), settings)), "collective": "recursive_doubling"},
+                problem=problem)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ import pathlib
 import h5py
 import numpy as np
 
+import test_random_twins as random_twins
 from test_code_twins import Problem, levels, none, random_k, sign, top_k, words
-from test_random_twins import Task, adpsgd, blocking_swarm, one_sided_swarm, swarm, tagged
+from test_random_twins import Task, adpsgd, blocking_swarm, one_sided_swarm, pairwise_gossip, swarm
 from twin_support import Optimizer
 from twin_world import MS, Constant, World, WorldCase, come, drawn, main
 
@@ -81,21 +82,20 @@ class Nodes(Task):
         self.x[i] += (theirs + ours) / 2 - self.x[i] if self.codec.is_lattice else (theirs - ours) / 2
 
 
-class Pairs:
-    """Either side says Q of its vector, and moves by half the difference of what both said, or to the mean of it. Requests tell how
-    many of the other's were seen: two that cross are one exchange. With `base` a second code says an older vector, which lattice
-    codes are read beside. With `published` only who asks moves, by what the other has published."""
+class Pairs(random_twins.Pairs):
+    """The same in codes: either side says Q of its vector, and moves by half the difference of what both said, or to the mean of it.
+    With `base` a second code says an older vector, which lattice codes are read beside."""
 
     def __init__(self, t, takes_mean=False, base=None, published=None):
-        self.t, self.takes_mean = t, takes_mean and t.codec.is_lattice
-        self.base, self.published = base if t.codec.is_lattice else None, published
-        self.open = [{} for _ in range(t.nodes)]  # {partner: own vector, and what was said of it}
-        self.asked, self.seen = np.zeros((2, t.nodes, t.nodes), int)
-        for i in range(t.nodes):
-            t.world.start(i, self.serve(i))
+        super().__init__(t, published)
+        self.takes_mean, self.base = takes_mean and t.codec.is_lattice, base if t.codec.is_lattice else None
 
     def say(self, i, j, tag, initiator, number):
         t, codec = self.t, self.t.codec
+        told = number, self.seen[i, j]
+        if self.published is not None and tag == "ask":
+            t.send(i, j, tag, None, told, EMPTY)
+            return t.x[i].copy(), t.x[i].copy()
         v = (t.x if self.published is None else self.published)[i].copy()
 
         def coded(vector):
@@ -103,60 +103,13 @@ class Pairs:
             return codec.encode(vector, t.stream("code", initiator, int(number) * t.nodes + other))
         code, size = coded(v)
         base, base_size = (None, 0) if self.base is None else coded(self.base[i])
-        t.send(i, j, tag, (code, base), self.seen[i, j], size + base_size)
+        t.send(i, j, tag, (code, base), told, size + base_size)
         return v, codec.read(code, v)
 
-    def read(self, i, value):
-        code, base = value
-        reference = self.t.x[i] if base is None else self.t.codec.read(base, self.base[i])
-        return self.t.codec.read(code, reference)
-
-    def serve(self, i):
-        x = self.t.x
-        while True:
-            m = yield (tagged("ask", "answer"),)
-            j, is_ask = m.source, m.tag == "ask"
-            self.seen[i, j] += is_ask
-            if is_ask and self.published is not None:
-                self.say(i, j, "answer", j, self.seen[i, j])
-                continue
-            theirs = self.read(i, m.value)
-            ends_own = not is_ask or (j in self.open[i] and m.number < self.asked[i, j])
-            v, ours = self.open[i].pop(j) if ends_own else self.say(i, j, "answer", j, self.seen[i, j])
-            x[i] += (theirs + ours) / 2 - v if self.takes_mean else (theirs - ours) / 2
-
-    def exchange(self, i, j):
-        self.asked[i, j] += 1
-        if self.published is None:
-            self.open[i][j] = self.say(i, j, "ask", i, self.asked[i, j])
-        else:
-            self.open[i][j] = self.t.x[i].copy(), self.t.x[i].copy()
-            self.t.send(i, j, "ask", None, self.seen[i, j], EMPTY)
-        yield "until", lambda: j not in self.open[i]
-
-
-def pairwise_gossip(t, interval):
-    pairs = t.pairs()
-
-    def gossip(i):
-        tick = t.world.now
-        for e in itertools.count():
-            stream = t.stream("gossip", i, e)
-            tick += round(interval * stream.exponential())
-            if (yield tagged("stop"), max(tick, t.world.now)):
-                return
-            yield from pairs.exchange(i, t.peers[i][stream.below(len(t.peers[i]))])
-
-    def node(i):
-        t.world.start(i, gossip(i))
-        for k in range(t.steps):
-            at = t.x[i].copy()
-            yield "compute", k
-            t.x[i] -= t.step(i, at)
-            t.world.ends[i].append(t.world.now)
-        t.world.send(i, i, "stop")
-
-    t.world.run(node)
+    def move(self, i, sent, value):
+        (v, ours), (code, base), x = sent, value, self.t.x
+        theirs = self.t.codec.read(code, x[i] if base is None else self.t.codec.read(base, self.base[i]))
+        x[i] += (theirs + ours) / 2 - v if self.takes_mean else (theirs - ours) / 2
 
 
 def ends(topology, nodes):

@@ -6,11 +6,14 @@ twice, which nobody notices. Models and the end of every step are the same.
 usage: test_random_twins.py STARLING
 """
 import itertools
+import math
+import statistics
+import subprocess
 
 import numpy as np
 
 from twin_support import CURVATURE, START, Optimizer
-from twin_world import MS, Constant, Stream, World, WorldCase, come, drawn, main
+from twin_world import MS, NEVER, Constant, Stream, World, WorldCase, come, drawn, main, seconds
 
 
 def tagged(*tags):
@@ -18,7 +21,8 @@ def tagged(*tags):
 
 
 class Task:
-    """What twins share: nodes with quadratics, and an optimizer."""
+    """What twins share: nodes with quadratics, an optimizer, and how long a node waits for another one."""
+    patience = 0  # for ever
 
     def __init__(self, world, centers, settings, peers):
         self.world, self.nodes, self.steps = world, world.nodes, len(world.durations[0])
@@ -35,13 +39,17 @@ class Task:
     def partner(self, purpose, i, step):
         return self.peers[i][self.stream(purpose, i, step).below(len(self.peers[i]))]
 
+    def patient(self, accepts):
+        """To wait for a message, as long as one does."""
+        return (accepts, self.world.now + self.patience) if self.patience else (accepts,)
+
     def pairs(self, takes_mean=False, base=None):
         """What averages in pairs; codes (test_pair_twins.py) need to be told more."""
-        return Pairs(self.world, self.x)
+        return Pairs(self)
 
     def readers(self, published):
         """What moves to the mean with what another has published."""
-        return Readers(self, published)
+        return Pairs(self, published)
 
     def average(self, i, j, r):
         """Of nodes i and j in round r."""
@@ -74,59 +82,84 @@ def push_sum(t, send_chance, to_model):
             t.world.ends[i].append(t.world.now)
         for to in t.peers[i]:
             t.world.send(i, to, "share")
-        while unfinished[i]:
-            take(i, (yield (tagged("share"),)))
+        while unfinished[i] and (m := (yield t.patient(tagged("share")))):
+            take(i, m)
 
     t.world.run(node)
     return t.x / weight
 
 
 class Pairs:
-    """Averages in pairs, by half the difference of what was sent. Requests tell how many of the other's were seen: two that cross
-    are one exchange."""
+    """Averages in pairs, by half the difference of what was sent; or of what is published, and then only who asks moves. Requests
+    are numbered, and all messages tell how many of the other's were seen: two that cross are one exchange.
 
-    def __init__(self, world, x):
-        self.world, self.x = world, x
-        self.open = [{} for _ in range(world.nodes)]  # {partner: what was sent}
-        self.asked, self.seen = np.zeros((2, world.nodes, world.nodes), int)
-        for i in range(world.nodes):
-            world.start(i, self.serve(i))
+    With patience a silent partner is left alone for 2, 4, 8, .. times as long, until something comes; what it answers after all
+    counts. At the end all tell all, and who hears nothing for so long answers no more."""
 
-    def serve(self, i):
-        while True:
-            m = yield (tagged("ask", "answer"),)
-            j = m.source
-            ends_own = m.tag == "answer" or (j in self.open[i] and m.number < self.asked[i, j])
-            sent = self.open[i].pop(j) if ends_own else self.x[i]
-            self.x[i] += (m.value - sent) / 2
-            self.seen[i, j] += m.tag == "ask"
-            if not ends_own:
-                self.world.send(i, j, "answer", sent)
-
-    def exchange(self, i, j):
-        self.open[i][j] = self.x[i]
-        self.asked[i, j] += 1
-        self.world.send(i, j, "ask", self.x[i], self.seen[i, j])
-        yield "until", lambda: j not in self.open[i]
-
-
-class Readers:
-    """Averages that only who asks moves by."""
-
-    def __init__(self, t, published):
+    def __init__(self, t, published=None):
         self.t, self.published = t, published
+        self.open = [{} for _ in range(t.nodes)]  # {(partner, number): what was sent}
+        self.waits, self.is_done = [None] * t.nodes, [False] * t.nodes
+        self.asked, self.seen, self.silences, self.alone_until = np.zeros((4, t.nodes, t.nodes), int)
         for i in range(t.nodes):
             t.world.start(i, self.serve(i))
 
+    def say(self, i, j, tag, _initiator, number):
+        """Answers what was sent."""
+        v = (self.t.x if self.published is None else self.published)[i]
+        self.t.world.send(i, j, tag, None if self.published is not None and tag == "ask" else v, (number, self.seen[i, j]))
+        return self.t.x[i] if tag == "ask" else v
+
+    def move(self, i, sent, value):
+        self.t.x[i] += (value - sent) / 2
+
     def serve(self, i):
+        mine = self.open[i]
         while True:
-            m = yield (tagged("ask"),)
-            self.t.world.send(i, m.source, "answer", self.published[i])
+            accepts = tagged("ask", "answer", "done")
+            m = yield self.t.patient(accepts) if self.is_done[i] else (accepts,)
+            if m is None:
+                return
+            j, (number, seen) = m.source, m.number
+            self.silences[i, j] = self.alone_until[i, j] = 0
+            if m.tag == "done":
+                self.is_done[i] |= i == j
+                continue
+            ended = j, seen
+            if m.tag == "ask":
+                self.seen[i, j] = number
+                crossed = [name for name in mine if name[0] == j and name[1] > seen and self.published is None]
+                ended = min(crossed, default=None)
+            sent = mine.pop(ended, None)
+            for lost in [name for name in mine if name[0] == j and name[1] <= seen]:
+                del mine[lost]
+            if m.tag == "ask" and sent is None:
+                sent = self.say(i, j, "answer", j, number)
+            if m.value is not None and sent is not None:
+                self.move(i, sent, m.value)
 
     def exchange(self, i, j):
-        self.t.world.send(i, j, "ask")
-        m = yield come(j, "answer")
-        self.t.x[i] = (self.t.x[i] + m.value) / 2
+        world = self.t.world
+        if world.now < self.alone_until[i, j]:
+            return
+        self.asked[i, j] += 1
+        name = self.waits[i] = j, self.asked[i, j]
+        self.open[i][name] = self.say(i, j, "ask", i, name[1])
+        if self.t.patience:
+            world.start(i, self.give_up(i, name, world.now + self.t.patience))
+        yield "until", lambda: self.waits[i] is None or name not in self.open[i]
+        self.waits[i] = None
+
+    def give_up(self, i, name, deadline):
+        yield deadline
+        if self.waits[i] == name and name in self.open[i]:
+            self.waits[i], j = None, name[0]
+            self.silences[i, j] = min(self.silences[i, j] + 1, 10)
+            self.alone_until[i, j] = self.t.world.now + self.t.patience * 2**self.silences[i, j]
+
+    def finish(self, i):
+        for j in [*self.t.peers[i], i] if self.t.patience else []:
+            self.t.world.send(i, j, "done", None, (0, self.seen[i, j]))
 
 
 def length(t, i, phase, local_steps, is_geometric):
@@ -153,6 +186,7 @@ def swarm(t, local_steps, is_geometric, alone_steps):
                 phase += 1
                 end += length(t, i, phase, local_steps, is_geometric)
             t.world.ends[i].append(t.world.now)
+        pairs.finish(i)
 
     t.world.run(node)
     return t.x
@@ -177,14 +211,16 @@ def one_sided_swarm(t, local_steps, is_geometric, alone_steps):
     def node(i):
         phase, end = 0, min(alone_steps, t.steps) + length(t, i, 0, local_steps, is_geometric)
         for k in range(1, t.steps + 1):
+            at = t.x[i].copy()
             yield "compute", k - 1
-            t.x[i] -= t.step(i, t.x[i])
+            t.x[i] -= t.step(i, at)
             published[i] = t.x[i]
             if k == end:
                 yield from readers.exchange(i, t.partner("partner", i, phase))
                 phase += 1
                 end += length(t, i, phase, local_steps, is_geometric)
             t.world.ends[i].append(t.world.now)
+        readers.finish(i)
 
     t.world.run(node)
     return t.x
@@ -216,30 +252,136 @@ def blocking_swarm(t, local_steps, is_geometric, alone_steps):
     return t.x
 
 
-def adpsgd(t, exchanges_per_step):
-    """Exchanges that earlier gradients allowed, and that have not begun at the last one, never do."""
+def adpsgd(t, exchanges_per_step, slow=None):
+    """Exchanges that earlier gradients allowed, and that have not begun at the last one (of a block), never do."""
     pairs, begun, owed = t.pairs(), np.zeros(t.nodes, int), np.zeros(t.nodes, int)
+    exchanging = np.zeros(t.nodes, bool)
 
     def gossip(i):
         for e in itertools.count():
-            if owed[i] == 0 and begun[i] == t.steps:
-                return
-            yield "until", lambda: owed[i] > 0
+            yield "until", lambda: owed[i] > 0 or begun[i] == t.steps
+            if owed[i] == 0:
+                return pairs.finish(i)
             owed[i] -= 1
+            exchanging[i] = True
             yield from pairs.exchange(i, t.partner("partner", i, e))
+            exchanging[i] = False
 
     def node(i):
         t.world.start(i, gossip(i))
         for k in range(t.steps):
             begun[i] += 1
-            owed[i] = exchanges_per_step + (owed[i] if k < t.steps - 1 else 0)
+            ends_block = slow is not None and slow.ends(k)
+            owed[i] = exchanges_per_step + (owed[i] if k < t.steps - 1 and not ends_block else 0)
             at = t.x[i].copy()
             yield "compute", k
             t.x[i] -= t.step(i, at)
+            if ends_block:
+                yield "until", lambda: owed[i] == 0 and not exchanging[i]
+                yield from barrier(t, i, k)
+                t.x[i] = yield from slow.step(i, k, t.x[i])
+                yield from barrier(t, i, k)
             t.world.ends[i].append(t.world.now)
 
     t.world.run(node)
     return t.x
+
+
+def pairwise_gossip(t, interval):
+    pairs = t.pairs()
+
+    def gossip(i):
+        tick = t.world.now
+        for e in itertools.count():
+            stream = t.stream("gossip", i, e)
+            tick += round(interval * stream.exponential())
+            if (yield tagged("stop"), max(tick, t.world.now)):
+                return pairs.finish(i)
+            yield from pairs.exchange(i, t.peers[i][stream.below(len(t.peers[i]))])
+
+    def node(i):
+        t.world.start(i, gossip(i))
+        for k in range(t.steps):
+            at = t.x[i].copy()
+            yield "compute", k
+            t.x[i] -= t.step(i, at)
+            t.world.ends[i].append(t.world.now)
+        t.world.send(i, i, "stop")
+
+    t.world.run(node)
+    return t.x
+
+
+def barrier(t, i, k):
+    """Up a binomial tree to node 0, and down again."""
+    children = [i + bit for bit in (1 << r for r in range(t.nodes.bit_length())) if bit < (i & -i or t.nodes) and i + bit < t.nodes]
+    for child in children:
+        yield come(child, ("up", k))
+    if i:
+        parent = i & i - 1
+        t.world.send(i, parent, ("up", k))
+        yield come(parent, ("down", k))
+    for child in reversed(children):
+        t.world.send(i, child, ("down", k))
+
+
+class SlowMomentum:
+    """SlowMo, at the ends of blocks."""
+
+    def __init__(self, t, period, rate, momentum, policy):
+        self.t, self.period, self.rate, self.momentum, self.policy = t, period, rate, momentum, policy
+        self.begin, self.u = t.x.copy(), np.zeros(t.nodes)
+
+    def ends(self, k):
+        return (k + 1) % self.period == 0
+
+    def step(self, i, k, x):
+        base = self.t.optimizer
+        progress = self.begin[i] - (yield from mean(self.t, i, ("slow", k), x))
+        self.u[i] = self.momentum * self.u[i] + progress / base.rate
+        self.begin[i] -= self.rate * base.rate * self.u[i]
+        if self.policy == "reset":
+            base.velocity[i] = 0
+        elif self.policy == "average" and base.momentum:
+            base.velocity[i] = yield from mean(self.t, i, ("velocity", k), base.velocity[i])
+        return self.begin[i]
+
+
+def slow_adpsgd(t, exchanges_per_step, *slow):
+    return adpsgd(t, exchanges_per_step, SlowMomentum(t, *slow))
+
+
+def overlap_sgp(t, tau, *slow):
+    """With one exponential peer; alone, or with slow momentum."""
+    weight, cycle, slow = np.ones(t.nodes), (t.nodes - 1).bit_length(), SlowMomentum(t, *slow) if slow else None
+
+    def fold(i, m):
+        t.x[i], weight[i] = t.x[i] + m.value[0], weight[i] + m.value[1]
+
+    def node(i):
+        missing = []  # steps whose shares have not come
+        for k in range(t.steps):
+            z = t.x[i] / weight[i]
+            yield "compute", k
+            t.x[i] -= t.step(i, z)
+            t.x[i], weight[i] = t.x[i] / 2, weight[i] / 2
+            t.world.send(i, (i + 2 ** (k % cycle)) % t.nodes, k, (t.x[i], weight[i]))
+            missing.append(k)
+            ends_block = slow is not None and slow.ends(k)
+            while missing and missing[0] <= k - (0 if ends_block else tau):
+                fold(i, (yield (tagged(missing.pop(0)),)))
+            while m := t.world.take(i, tagged(*missing)):
+                missing.remove(m.tag)
+                fold(i, m)
+            if ends_block:
+                t.x[i] = yield from slow.step(i, k, t.x[i])
+                weight[i] = 1
+            t.world.ends[i].append(t.world.now)
+        while missing:
+            fold(i, (yield (tagged(missing.pop(0)),)))
+
+    t.world.run(node)
+    return t.x / weight
 
 
 def token_walk(t, is_cyclic):
@@ -402,23 +544,33 @@ def wagma(t, group_size, tau, groups):
 
 
 def async_parameter_server(t, settings, servers, push_period, fetch_period, divides, bound):
-    """A model of 7 numbers in nearly equal pieces on the first nodes; of each piece the one number that all its entries are."""
+    """A model of 7 numbers in nearly equal pieces on the first nodes; of each piece the one number that all its entries are. Who
+    is silent is not waited for until it sends something; a server that nobody waits for when its patience ends has ended."""
     x, version = np.full(servers, START), np.zeros(servers, int)
     optimizers = [Optimizer(1, **settings) for _ in range(servers)]
     fetched, pushes, asking = np.zeros((servers, t.nodes), int), np.zeros((servers, t.nodes), int), [[] for _ in range(servers)]
-    models = np.zeros((t.nodes, servers))
+    models, is_silent = np.zeros((t.nodes, servers)), np.zeros((servers, t.nodes), bool)
+
+    def take(s, m):
+        if m.tag == "fetch":
+            return asking[s].append(m.source)
+        staleness = version[s] - fetched[s, m.source]
+        x[s] -= optimizers[s].step(m.value / max(1, staleness) if divides else m.value, x[s], 0)
+        version[s] += 1
+        pushes[s, m.source] += 1
 
     def serve(s):
         while True:
-            m = yield (tagged("push", "fetch"),)
-            if m.tag == "push":
-                staleness = version[s] - fetched[s, m.source]
-                x[s] -= optimizers[s].step(m.value / max(1, staleness) if divides else m.value, x[s], 0)
-                version[s] += 1
-                pushes[s, m.source] += 1
+            m = yield t.patient(tagged("push", "fetch"))
+            if m is None:
+                if not asking[s]:
+                    return
+                is_silent[s] = [i not in asking[s] for i in range(t.nodes)]
             else:
-                asking[s].append(m.source)
-            for i in [i for i in asking[s] if bound is None or pushes[s, i] - pushes[s].min() <= bound]:
+                is_silent[s, m.source] = False
+                take(s, m)
+            slowest = pushes[s][~is_silent[s]].min()
+            for i in [i for i in asking[s] if bound is None or pushes[s, i] - slowest <= bound]:
                 asking[s].remove(i)
                 fetched[s, i] = version[s]
                 t.world.send(s, i, ("model", s), x[s])
@@ -448,15 +600,44 @@ def async_parameter_server(t, settings, servers, push_period, fetch_period, divi
     return models[:, 0]
 
 
-def gradient_coding(t, stragglers, is_cyclic, clusters=0):
+def places(slow, clusters, stragglers):
+    """Cluster and row of every node. Where a cluster has more slow ones than it can do without, half of all nodes serve the next
+    cluster: so many slow ones of each that none has two more than the next if it could hand one on, and as few as that takes; if that
+    leaves too many somewhere, as few as leave nowhere too many, if that can be."""
+    size = len(slow) // clusters
+    living = [sum(slow[c * size:(c + 1) * size]) for c in range(clusters)]
+    moving = size // 2 if clusters > 1 and max(living) > stragglers else 0
+    bounds = [(max(0, moving - size + count), min(moving, count)) for count in living]
+
+    def serving(handed):
+        return [living[c] - handed[c] + handed[c - 1] for c in range(clusters)]
+
+    def is_even(handed):
+        there = serving(handed)
+        return all(handed[c] == bounds[c][1] or there[c - clusters] < there[c + 1 - clusters] + 2 for c in range(clusters))
+
+    ways = sorted(itertools.product(*(range(low, high + 1) for low, high in bounds)), key=sum)
+    handed = next(filter(is_even, ways))
+    if max(serving(handed)) > stragglers:
+        handed = next((way for way in ways if max(serving(way)) <= stragglers), handed)
+    rows, answer = [itertools.count() for _ in range(clusters)], []
+    for i, is_slow in enumerate(slow):
+        home = i // size
+        before = sum(other == is_slow for other in slow[home * size:i])
+        cluster = (home + (before < (handed[home] if is_slow else moving - handed[home]))) % clusters
+        answer.append((cluster, next(rows[cluster])))
+    return answer
+
+
+def gradient_coding(t, stragglers, is_cyclic, clusters=0, slow_factor=math.inf):
     """Every node computes one part more than there may be stragglers (of its cluster), and looks for the next model before each.
-    With clusters the server sends the first model, too."""
+    With clusters the server sends the first model, too, and spreads those that were slow in the last step."""
     parts, size, center = stragglers + 1, t.nodes // max(1, clusters), np.mean(t.centers)
 
-    def suffice(arrived):
+    def suffice(there):
         if is_cyclic:
-            return all(sum(i // size == c for i in arrived) >= size - stragglers for c in range(t.nodes // size))
-        return len({i // parts for i in arrived}) == t.nodes // parts
+            return all(sum(c == cluster for c, _ in there) >= size - stragglers for cluster in range(t.nodes // size))
+        return len({(c, row // parts) for c, row in there}) == t.nodes // parts
 
     def send(k):
         for i in range(t.nodes):
@@ -465,12 +646,15 @@ def gradient_coding(t, stragglers, is_cyclic, clusters=0):
     def serve():
         if clusters:
             send(-1)
+        slow = [False] * t.nodes
         for k in range(t.steps):
-            arrived = set()
-            while not suffice(arrived):
+            place, begin, after = places(slow, max(1, clusters), stragglers), t.world.now, {}
+            while not suffice({place[i] for i in after}):
                 m = yield (tagged("answer"),)
                 if m.number == k:
-                    arrived.add(m.source)
+                    after[m.source] = t.world.now - begin
+            if slow_factor < math.inf:
+                slow = [after.get(i, math.inf) > slow_factor * statistics.median_low(after.values()) for i in range(t.nodes)]
             t.x[0] -= t.optimizer.step(CURVATURE * (t.x[0] - center), t.x[0], 0)
             send(k)
 
@@ -502,8 +686,10 @@ PLAIN, MOMENTUM = {"learning_rate": 0.05}, {"learning_rate": 0.03, "momentum": 0
 
 
 class RandomTwins(WorldCase):
-    def expect(self, twin, arguments, kind, keys, seed, sizes=(3, 5, 8), settings=None):
-        """The same with all that a case draws: nodes, topology, latencies, lengths of gradients, and who is away."""
+    def expect(self, twin, arguments, kind, keys, seed, sizes=(3, 5, 8), settings=None, patience=0, lasting=0,
+               lose=0):
+        """The same with all that a case draws: nodes, topology, latencies, lengths of gradients, and who is away. With patience, of
+        so many milliseconds at most, nodes stop, but not the first `lasting` ones."""
         rng = drawn(f"{kind} {keys} {seed}")
         nodes, steps = rng.choice(sizes), rng.choice((7, 12))
         settings = settings or rng.choice((PLAIN, MOMENTUM))
@@ -519,26 +705,36 @@ class RandomTwins(WorldCase):
         away = {i: (rng.randrange(80 * MS), rng.randrange(MS, 60 * MS)) for i in rng.sample(range(nodes), rng.randrange(nodes))}
         late = [i for i in away if i % 3 == 2]
         outages = [(i, 0 if i in late else begin, begin + long) for i, (begin, long) in away.items()]
-        failures = {"duplicate": 0.2}
-        if set(away) - set(late):
-            failures["pause"] = ", ".join(f"{i} @ {away[i][0]} ps for {away[i][1]} ps" for i in away if i not in late)
-        if late:
-            failures["join"] = ", ".join(f"{i} @ {sum(away[i])} ps" for i in late)
-        world = World(durations, Constant(latency), seed, outages)
+        stops = set()
+        if patience:  # chains of messages in no time, and waits that end with the arrival of a message, have no certain order
+            latency, patience = latency or 10**6, rng.randrange(5 * MS, patience * MS)
+            keys = keys | {"patience": f"{patience} ps"}
+            outages += [(i, 0, rng.randrange(1, 10 * MS)) for i in range(nodes) if i not in away]
+            stops = set(rng.sample(range(lasting, nodes), max(0, nodes - lasting) // 2)) - set(away)
+            outages += [(i, rng.randrange(10 * MS, 150 * MS), NEVER) for i in sorted(stops)]
+        rows = [f"{i},{seconds(begin)},{'inf' if end == NEVER else seconds(end)}\n" for i, begin, end in outages]
+        world = World(durations, Constant(latency), seed, outages, lose)
         task = Task(world, centers, settings, peers)
-        task.steps = steps
+        task.steps, task.patience = steps, patience
         models = twin(task, *arguments)
-        with self.subTest(kind=kind, nodes=nodes, topology=topology, latency=latency, seed=seed, **keys, **failures):
-            sections = {"run": {"seed": seed, "steps": steps, "save_models": True}, "failures": failures,
+        with self.subTest(kind=kind, nodes=nodes, topology=topology, latency=latency, seed=seed, **keys, outages=outages, lose=lose):
+            sections = {"run": {"seed": seed, "steps": steps, "save_models": True},
+                        "failures": {"duplicate": 0.2, "lose": lose, "outages": "outages.csv"},
                         "topology": {"kind": topology}, "network": {"latency": f"{latency} ps"},
                         "workload": {"kind": "quadratic", "dimension": 7, "centers": "list", "start": START,
                                      "center_values": ", ".join(map(str, centers)), "curvature_min": CURVATURE,
                                      "curvature_max": CURVATURE},
                         "algorithm": {"kind": kind, **{key: "no" if value is False else value for key, value in keys.items()},
                                       **settings}}
-            program, time, _ = self.results(sections, durations)
+            lasting = [i for i in range(nodes) if i not in stops]
+            files = {"outages.csv": "node,begin,end\n" + "".join(rows)}
+            if any(len(world.ends[i]) < steps for i in lasting):
+                with self.assertRaises(subprocess.CalledProcessError) as end:
+                    self.results(sections, durations, files)
+                return self.assertEqual(end.exception.returncode, 1)
+            program, time, _ = self.results(sections, durations, files)
             self.expect_ends(world, time)
-            np.testing.assert_allclose(program, models, rtol=3e-6, atol=3e-6)
+            np.testing.assert_allclose(program[lasting], models[lasting], rtol=3e-6, atol=3e-6)
 
     def test_push_sum(self):
         for chance, gradient, seed in itertools.product((1, 0.5), ("model", "numerator"), range(1, 5)):
@@ -554,6 +750,35 @@ class RandomTwins(WorldCase):
     def test_adpsgd(self):
         for exchanges, seed in itertools.product((1, 3), range(1, 6)):
             self.expect(adpsgd, (exchanges,), "adpsgd", {"exchanges_per_step": exchanges}, seed)
+
+    def test_overlap_sgp(self):
+        for tau, seed in itertools.product((0, 1, 3), range(1, 5)):
+            self.expect(overlap_sgp, (tau,), "overlap_sgp", {"tau": tau}, seed)
+
+    def test_slow_momentum(self):
+        for (seed, policy), period in itertools.product(enumerate(("keep", "average", "reset")), (1, 4, 5)):
+            slow = {"period": period, "slow_learning_rate": (1, 0.7)[seed % 2], "slow_momentum": 0.6, "momentum_policy": policy}
+            shared = {"collective": "recursive_doubling", **slow}
+            self.expect(overlap_sgp, (seed, *slow.values()), "slowmo", {"base": "overlap_sgp", "tau": seed, **shared}, period,
+                        sizes=(2, 4, 8), settings=MOMENTUM)
+            self.expect(slow_adpsgd, (seed + 1, *slow.values()), "slowmo",
+                        {"base": "adpsgd", "exchanges_per_step": seed + 1, **shared}, period, sizes=(2, 4, 8), settings=MOMENTUM)
+
+    def test_patience(self):
+        for seed, lose in enumerate((0, 0, 0.05, 0.2)):
+            for twin, arguments, kind, keys in (
+                    (adpsgd, (seed + 1,), "adpsgd", {"exchanges_per_step": seed + 1}),
+                    (pairwise_gossip, (8 * MS,), "pairwise_gossip", {"interval": "8 ms"}),
+                    (push_sum, (0.8, True), "push_sum", {"send_chance": 0.8}),
+                    (swarm, (2, False, 0), "swarm", {"local_steps": 2}),
+                    (one_sided_swarm, (2, False, 0), "swarm", {"local_steps": 2, "averaging": "one_sided"})):
+                self.expect(twin, arguments, kind, keys, seed, settings=MOMENTUM if kind != "push_sum" else PLAIN, patience=60,
+                            lose=lose)
+        settings = {"learning_rate": 0.01, "momentum": 0.5}
+        for servers, bound, patience, seed in itertools.product((1, 2), (0, 2), (60, 250), (1, 2)):
+            self.expect(async_parameter_server, (settings, servers, 2, 1, True, bound), "async_parameter_server", {
+                "servers": servers, "push_period": 2, "consistency": "bounded", "staleness_bound": bound,
+                "stale_gradients": "divided"}, seed, settings=settings, patience=patience, lasting=servers)
 
     def test_token_walk(self):
         for walk, seed in itertools.product(("random", "cyclic"), range(1, 4)):
@@ -586,6 +811,10 @@ class RandomTwins(WorldCase):
                                                                      ("repetition", 2, 1), ("cyclic", 4, 0)), range(1, 3)):
             self.expect(gradient_coding, (stragglers, code == "cyclic", clusters), "gc_dc", {
                 "code": code, "clusters": clusters, "stragglers": stragglers, "reassign": False}, seed, sizes=(8, 12))
+        for (code, clusters, stragglers), factor, seed in itertools.product(
+                (("cyclic", 2, 1), ("cyclic", 3, 1), ("repetition", 3, 1), ("cyclic", 4, 1)), (1, 1.5, 3), (1, 2)):
+            self.expect(gradient_coding, (stragglers, code == "cyclic", clusters, factor), "gc_dc", {
+                "code": code, "clusters": clusters, "stragglers": stragglers, "slow_factor": factor}, seed, sizes=(12, 24))
 
     def test_async_parameter_server(self):
         for servers, (push, fetch), divides, bound in itertools.product((1, 3), ((1, 1), (2, 3)), (False, True), (None, 0, 2)):

@@ -83,8 +83,9 @@ class World:
     """Runs fibres of nodes: generators that yield a time to sleep until, ("compute", step), a function that tells whether to go
     on, or a list of such functions of a message, and perhaps a deadline, to wait for the first message that one of them takes."""
 
-    def __init__(self, durations, network=None, seed=1, outages=()):
+    def __init__(self, durations, network=None, seed=1, outages=(), lose=0):
         self.nodes, self.durations, self.seed, self.network = len(durations), durations, seed, network or Constant()
+        self.lose, self.sent = lose, [0] * self.nodes
         self.now, self.events, self.order = 0, [], itertools.count()
         self.outages = [sorted((b, e) for node, b, e in outages if node == i) for i in range(self.nodes)]
         self.mail, self.waiting, self.held = ([[] for _ in range(self.nodes)] for _ in range(3))
@@ -93,7 +94,8 @@ class World:
     def at(self, time, action, *arguments, last=False, due=None):
         """An event; what is to be the last of its instant comes behind all others, what was due before that before them."""
         place = (2 if last else 1, 0) if due is None else (0, due)
-        heapq.heappush(self.events, (time, place, next(self.order), action, arguments))
+        if time < NEVER:
+            heapq.heappush(self.events, (time, place, next(self.order), action, arguments))
 
     def of_node(self, i, time, action, *arguments):
         """An event of a node, which waits while that is away, and keeps its place among others that do."""
@@ -172,9 +174,10 @@ class World:
     def send(self, i, to, tag, value=None, number=0, size=0):
         message = Message(i, tag, value, number)
         if i == to:
-            self.of_node(i, self.now, self.deliver, i, message)
-        else:
-            self.network.send(self, (i, to), size, lambda: self.of_node(to, self.now, self.deliver, to, message))
+            return self.of_node(i, self.now, self.deliver, i, message)
+        is_lost = self.lose and Stream(self.seed, "message fate", i, self.sent[i]).uniform() < self.lose
+        self.sent[i] += 1
+        self.network.send(self, (i, to), size, lambda: is_lost or self.of_node(to, self.now, self.deliver, to, message))
 
     def run(self, fibre):
         """The program of every node, until all is done."""
@@ -225,8 +228,8 @@ class WorldCase(unittest.TestCase):
             return models, results["steps/time"][()], results["nodes/bytes_sent"][()]
 
     def expect_ends(self, world, time, tolerance=0):
-        """Steps end at the same times; tolerance in picoseconds, beside the rounding of a double."""
-        ends = np.array(world.ends).T
+        """Steps end at the same times, or never; tolerance in picoseconds, beside the rounding of a double."""
+        ends = np.array([times + [math.nan] * (len(time) - len(times)) for times in world.ends]).T
         np.testing.assert_allclose(time, ends * 1e-12, rtol=1e-15, atol=(tolerance + 0.5) * 1e-12)
 
 
