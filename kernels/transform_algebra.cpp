@@ -1,6 +1,7 @@
 // Products of small matrices, rotations, step sizes, and averages of sides. Products of two floats are exact in double, so sums of
 // them are the same with and without fused multiply-adds.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <vector>
@@ -148,38 +149,90 @@ void compute(const DivideByRoot& t, const TransformJob& job) {
                                   job.out.data());
 }
 
+namespace {
+
+/// Sums that ProjectStep needs of columns of one panel.
+struct PanelSums {
+  double g_w[dense::panel_columns] = {};
+  double g_g[dense::panel_columns] = {};
+  double w_w[dense::panel_columns] = {};
+  double p_w[dense::panel_columns] = {};
+
+  void add_row(const float* p, const float* g, const float* w, std::size_t width) {
+    for (std::size_t c = 0; c < width; ++c) {
+      const double g_c = g[c], w_c = w[c];
+      g_w[c] += g_c * w_c;
+      g_g[c] += g_c * g_c;
+      w_w[c] += w_c * w_c;
+      p_w[c] += p[c] * w_c;
+    }
+  }
+  PanelSums& operator+=(const PanelSums& other) {
+    for (std::size_t c = 0; c < dense::panel_columns; ++c) {
+      g_w[c] += other.g_w[c];
+      g_g[c] += other.g_g[c];
+      w_w[c] += other.w_w[c];
+      p_w[c] += other.p_w[c];
+    }
+    return *this;
+  }
+};
+
+/// Of one column, or of the whole matrix.
+struct ColumnSums {
+  double g_w = 0, g_g = 0, w_w = 0, p_w = 0;
+
+  double length(double epsilon) const { return std::sqrt(w_w) + epsilon; }
+  bool are_across(const ProjectStep& t, std::size_t entries) const {
+    const double lengths = (std::sqrt(g_g) + t.epsilon) * length(t.epsilon);
+    return std::fabs(g_w) / lengths < t.delta / std::sqrt(static_cast<double>(entries));
+  }
+};
+
+/// Calls visit(first column, width, first float) of each panel.
+template <class Visit>
+void for_each_panel(const ProjectStep& t, const Visit& visit) {
+  for (std::size_t u = 0; u < t.columns; u += dense::panel_columns)
+    visit(u, std::min<std::size_t>(dense::panel_columns, t.columns - u), u * t.rows);
+}
+
+std::vector<ColumnSums> sums_of_columns(const ProjectStep& t, const TransformJob& job) {
+  const auto& [step, g, w] = job.inputs;
+  std::vector<ColumnSums> columns;
+  for_each_panel(t, [&](std::size_t, std::size_t width, std::size_t at) {
+    std::array<PanelSums, lane_count> lanes{};
+    for (std::size_t k = 0; k < t.rows; ++k, at += width)
+      lanes[k % lane_count].add_row(&step[at], &g[at], &w[at], width);
+    const PanelSums& sums = fold(lanes);
+    for (std::size_t c = 0; c < width; ++c)
+      columns.push_back({sums.g_w[c], sums.g_g[c], sums.w_w[c], sums.p_w[c]});
+  });
+  return columns;
+}
+
+}  // namespace
+
 void compute(const ProjectStep& t, const TransformJob& job) {
   const auto& [step, g, w] = job.inputs;
-  const auto at = [&t](std::size_t k, std::size_t u) {
-    return dense::weight_index(t.rows, t.columns, k, u);
-  };
-  struct Sums {
-    double g_w = 0, g_g = 0, w_w = 0, p_w = 0;
-  };
-  std::vector<Sums> columns(t.columns);
-  Sums all;
-  for (std::size_t u = 0; u < t.columns; ++u) {
-    const auto dot = [&](std::span<const float> a, std::span<const float> b) {
-      return lane_sum(
-          t.rows, [&](std::size_t k) { return static_cast<double>(a[at(k, u)]) * b[at(k, u)]; });
-    };
-    const Sums& own = columns[u] = {dot(g, w), dot(g, g), dot(w, w), dot(step, w)};
+  const std::vector<ColumnSums> columns = sums_of_columns(t, job);
+  ColumnSums all;
+  for (const ColumnSums& own : columns)
     all.g_w += own.g_w, all.g_g += own.g_g, all.w_w += own.w_w, all.p_w += own.p_w;
-  }
-  const auto are_across = [&t](const Sums& s, std::size_t entries) {
-    const double lengths = (std::sqrt(s.g_g) + t.epsilon) * (std::sqrt(s.w_w) + t.epsilon);
-    return std::fabs(s.g_w) / lengths < t.delta / std::sqrt(static_cast<double>(entries));
-  };
-  const bool by_columns =
-      std::ranges::all_of(columns, [&](const Sums& column) { return are_across(column, t.rows); });
-  const bool is_projected = by_columns || are_across(all, step.size());
-  for (std::size_t u = 0; u < t.columns; ++u) {
-    const Sums& s = by_columns ? columns[u] : all;
-    const double length = std::sqrt(s.w_w) + t.epsilon;
-    const double factor = is_projected ? t.projected_decay - s.p_w / (length * length) : t.decay;
-    for (std::size_t k = 0; k < t.rows; ++k)
-      job.out[at(k, u)] = static_cast<float>(step[at(k, u)] + factor * w[at(k, u)]);
-  }
+  const bool by_columns = std::ranges::all_of(
+      columns, [&](const ColumnSums& column) { return column.are_across(t, t.rows); });
+  const bool is_projected = by_columns || all.are_across(t, step.size());
+  for_each_panel(t, [&](std::size_t first, std::size_t width, std::size_t at) {
+    double factors[dense::panel_columns];
+    for (std::size_t c = 0; c < width; ++c) {
+      const ColumnSums& s = by_columns ? columns[first + c] : all;
+      const double length = s.length(t.epsilon);
+      factors[c] = is_projected ? t.projected_decay - s.p_w / (length * length) : t.decay;
+    }
+    for (std::size_t k = 0; k < t.rows; ++k, at += width) {
+      for (std::size_t c = 0; c < width; ++c)
+        job.out[at + c] = static_cast<float>(step[at + c] + factors[c] * w[at + c]);
+    }
+  });
 }
 
 void compute(const SideMeans&, const TransformJob& job) {

@@ -85,21 +85,27 @@ class RandomWords {
 /// `count` distinct positions below `size`, ascending (Floyd's algorithm; Bentley and Floyd, CACM 30(9), 1987).
 std::vector<std::uint32_t> random_positions(std::size_t count, std::size_t size, Random random);
 
-/// sum_i term(i) in double: lane l of 16 sums the i with i mod 16 = l in order, then lanes fold in halves, as
-/// dense::Kernels::squared_distance does.
+inline constexpr std::size_t lane_count = 16;
+
+/// The sum of all lanes, added in halves, as dense::Kernels::squared_distance does.
+template <class Lane>
+const Lane& fold(std::array<Lane, lane_count>& lanes) {
+  for (std::size_t half = lane_count / 2; half > 0; half /= 2) {
+    for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+/// sum_i term(i) in double: each lane sums the i that leave its number when divided by lane_count, in order.
 template <class Term>
 double lane_sum(std::size_t count, Term term) {
-  constexpr std::size_t lane_count = 16;
   std::array<double, lane_count> lanes{};
   std::size_t i = 0;
   for (; i + lane_count <= count; i += lane_count) {
     for (std::size_t l = 0; l < lane_count; ++l) lanes[l] += term(i + l);
   }
   for (std::size_t l = 0; i < count; ++i, ++l) lanes[l] += term(i);
-  for (std::size_t half = lane_count / 2; half > 0; half /= 2) {
-    for (std::size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  }
-  return lanes[0];
+  return fold(lanes);
 }
 
 }  // namespace starling::transforms

@@ -30,7 +30,7 @@ struct RunSettings {
   Duration evaluate_interval{};  // zero: not by time, but at `until`
   Time until = Time::max();
   std::optional<Target> until_target;  // the first evaluation that is there ends the run
-  Step swa_start = 0;  // 0: models of a node are not averaged over its steps
+  Step swa_start = 0;                  // 0: models of a node are not averaged over its steps
   Step swa_period = 1;
   Time timeline_until{};
   std::string output;
