@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "kernels/dense/dense.hpp"
@@ -197,7 +198,7 @@ void for_each_panel(const ProjectStep& t, const Visit& visit) {
 }
 
 std::vector<ColumnSums> sums_of_columns(const ProjectStep& t, const TransformJob& job) {
-  const auto& [step, g, w] = job.inputs;
+  const std::span<const float> step = job.inputs[0], g = job.inputs[1], w = job.inputs[2];
   std::vector<ColumnSums> columns;
   for_each_panel(t, [&](std::size_t, std::size_t width, std::size_t at) {
     std::array<PanelSums, lane_count> lanes{};
@@ -213,7 +214,7 @@ std::vector<ColumnSums> sums_of_columns(const ProjectStep& t, const TransformJob
 }  // namespace
 
 void compute(const ProjectStep& t, const TransformJob& job) {
-  const auto& [step, g, w] = job.inputs;
+  const std::span<const float> step = job.inputs[0], w = job.inputs[2];
   const std::vector<ColumnSums> columns = sums_of_columns(t, job);
   ColumnSums all;
   for (const ColumnSums& own : columns)
