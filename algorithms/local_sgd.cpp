@@ -111,7 +111,8 @@ std::vector<std::int64_t> read_growing(const Section& section, std::string_view 
                    "must be whole numbers above {} that grow, got {}", least, value);
     section.expect(value < static_cast<double>(limit), key, "must be below {}, {}, got {}", of,
                    limit, value);
-    values.push_back(static_cast<std::int64_t>(value));
+    values.push_back(
+        static_cast<std::int64_t>(std::min(std::max(value, 0.0), 1e18)));  // in a probe, too
     before = value;
   }
   return values;

@@ -1,6 +1,7 @@
 // Keys that several workloads read alike.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -56,7 +57,7 @@ inline std::vector<std::size_t> read_hidden(const Section& section,
         "must be whole numbers from 1 to {}, got {}: the weights between two such layers "
         "would take {} * {} * 4 B = {:.3g} GiB",
         widest, width, width, width, 4 * width * width / (1 << 30));
-    hidden.push_back(static_cast<std::size_t>(width));
+    hidden.push_back(static_cast<std::size_t>(std::clamp(width, 1.0, widest)));  // in a probe, too
   }
   return hidden;
 }

@@ -21,7 +21,7 @@ std::vector<NodeId> whole_numbers(const Section& section, std::string_view key,
   for (const double value : section.numbers(key, fallback, help)) {
     section.expect(value >= 1 && value <= 1e6 && value == std::floor(value), key,
                    "must be whole numbers from 1 on, got {}", value);
-    result.push_back(static_cast<NodeId>(value));
+    result.push_back(static_cast<NodeId>(std::clamp(value, 1.0, 1e6)));
   }
   return result;
 }
@@ -88,9 +88,9 @@ Build read_pgft(const Section& section, NodeId hosts, FatTree tree) {
   const std::size_t levels = tree.children.size();
   for (const auto& [key, numbers] :
        {std::pair("parents", &tree.parents), std::pair("cables", &tree.cables)}) {
-    if (numbers->empty()) numbers->assign(levels, 1);
-    section.expect(numbers->size() == levels, key,
+    section.expect(numbers->empty() || numbers->size() == levels, key,
                    "must be as many numbers as children, {}, got {}", levels, numbers->size());
+    numbers->resize(levels, 1);
   }
   expect_room(section, "children", count(tree.children), hosts);
   expect_links_fit(section, "children", cables_of(tree));
@@ -277,9 +277,10 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
   std::vector<NodeId> slow_hosts;
   for (const double host : section.numbers(
            "slow_hosts", {}, "hosts, from 0, whose own links have slow_bandwidth, such as 3, 17")) {
-    section.expect(host >= 0 && host < hosts && host == std::floor(host), "slow_hosts",
-                   "must be numbers of hosts, 0 to {}, got {}", hosts - 1, host);
-    slow_hosts.push_back(static_cast<NodeId>(host));
+    const bool is_host = host >= 0 && host < hosts && host == std::floor(host);
+    section.expect(is_host, "slow_hosts", "must be numbers of hosts, 0 to {}, got {}", hosts - 1,
+                   host);
+    if (is_host) slow_hosts.push_back(static_cast<NodeId>(host));  // a probe goes on with any
   }
   const double slow_bandwidth =
       read_bandwidth(section, "slow_bandwidth", usual.bandwidth, 10, !slow_hosts.empty(),

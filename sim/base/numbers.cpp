@@ -1,5 +1,7 @@
 #include "sim/base/numbers.hpp"
 
+#include <algorithm>
+
 namespace starling {
 namespace {
 
@@ -26,7 +28,7 @@ std::int64_t read_whole(const Section& section, std::string_view key, std::int64
                         std::int64_t low, std::int64_t high, std::string_view help) {
   const auto value = section.optional<std::int64_t>(key, fallback, help);
   section.expect_range(key, value, low, high);
-  return value;
+  return std::max(low, std::min(value, high));  // in a probe, too
 }
 
 NodeId read_nodes(const Section& section, std::string_view key, NodeId nodes,
