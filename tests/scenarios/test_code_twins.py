@@ -12,7 +12,8 @@ import pathlib
 import h5py
 import numpy as np
 
-from twin_world import Stream, WorldCase, drawn, main
+from twin_support import main
+from twin_world import Stream, WorldCase, drawn
 
 
 def normal(stream):

@@ -11,7 +11,8 @@ import functools
 import itertools
 import math
 
-from twin_world import MS, NEVER, Constant, World, WorldCase, come, drawn, main
+from twin_support import main
+from twin_world import MS, NEVER, Constant, World, WorldCase, come, drawn
 
 ROUNDING = 100  # picoseconds, of some hundred changes of rates
 

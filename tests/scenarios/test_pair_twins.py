@@ -13,8 +13,8 @@ import numpy as np
 import test_random_twins as random_twins
 from test_code_twins import Problem, levels, none, random_k, sign, top_k, words
 from test_random_twins import Task, adpsgd, blocking_swarm, one_sided_swarm, pairwise_gossip, swarm
-from twin_support import Optimizer
-from twin_world import MS, Constant, World, WorldCase, come, drawn, main
+from twin_support import Optimizer, main
+from twin_world import MS, Constant, World, WorldCase, come, drawn
 
 
 EMPTY = 16  # bytes of a message without numbers

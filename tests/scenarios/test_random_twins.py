@@ -12,8 +12,8 @@ import subprocess
 
 import numpy as np
 
-from twin_support import CURVATURE, START, Optimizer
-from twin_world import MS, NEVER, Constant, Stream, World, WorldCase, come, drawn, main, seconds
+from twin_support import CURVATURE, START, Optimizer, main
+from twin_world import MS, NEVER, Constant, Stream, World, WorldCase, come, drawn, seconds
 
 
 def tagged(*tags):

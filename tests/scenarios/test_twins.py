@@ -7,12 +7,12 @@ usage: test_twins.py STARLING
 """
 import itertools
 import pathlib
-import subprocess
 
 import h5py
 import numpy as np
 
 from twin_support import OPTIMIZERS, START, Optimizer, TwinCase, gradient, main
+from twin_world import MS, WorldCase
 
 
 def metropolis(nodes, topology):
@@ -164,29 +164,6 @@ class Twins(TwinCase):
 
 SHAPES = (6, 5), (5,), (5, 3), (3,)  # weights and biases of two layers
 SAMPLES = 24
-NETWORK = """[run]
-nodes = 1
-steps = {steps}
-output = twin.h5
-save_models = yes
-[topology]
-kind = ring
-[network]
-kind = constant
-latency = 1 us
-[compute]
-gradient = 1 ms
-[workload]
-kind = mlp
-dataset = hdf5
-path = samples.h5
-test_path = samples.h5
-batch_size = {samples}
-hidden = 5
-[algorithm]
-kind = allreduce
-{algorithm}
-"""
 
 
 def network_gradient(tensors, x, y):
@@ -232,13 +209,13 @@ class Projecting:
         return step + decay * w
 
 
-class Networks(TwinCase):
+class Networks(WorldCase):
     def learned(self, steps, algorithm):
         """The tensors that one node ends with."""
-        place = pathlib.Path(self.place.name)
-        (place / "twin.ini").write_text(NETWORK.format(steps=steps, samples=SAMPLES, algorithm=algorithm), encoding="utf-8")
-        subprocess.run([pathlib.Path(self.program).resolve(), "run", "--quiet", "twin.ini"], check=True, cwd=place)
-        with h5py.File(place / "twin.h5") as results:
+        self.results({"run": {"save_models": True}, "topology": {"kind": "ring"}, "algorithm": {"kind": "allreduce", **algorithm},
+                      "workload": {"kind": "mlp", "dataset": "hdf5", "path": "samples.h5", "test_path": "samples.h5",
+                                   "batch_size": SAMPLES, "hidden": SHAPES[0][1]}}, [[MS] * steps])
+        with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
             model = results["models"][0].astype(float)
         ends = np.cumsum([np.prod(shape) for shape in SHAPES])
         return [tensor.reshape(shape) for tensor, shape in zip(np.split(model, ends[:-1]), SHAPES)]
@@ -248,7 +225,7 @@ class Networks(TwinCase):
         x, y = rng.normal(size=(SAMPLES, 6)).astype(np.float32), np.arange(SAMPLES, dtype=np.int32) % 3
         with h5py.File(pathlib.Path(self.place.name) / "samples.h5", "w") as samples:
             samples["x"], samples["y"] = x, y
-        start = self.learned(1, "learning_rate = 1e-30")
+        start = self.learned(1, {"learning_rate": 1e-30})
         for rule, delta in itertools.product(("sgdp", "adamp"), (0.1, 0.6, 1.5)):
             own = {"momentum": 0.8} if rule == "sgdp" else {}
             keys = {"learning_rate": 0.05, "optimizer": rule, "projection_delta": delta, "weight_decay": 0.1,
@@ -258,7 +235,7 @@ class Networks(TwinCase):
             for _ in range(25):
                 gradients = network_gradient(twin, x, y)
                 twin = [w - 0.05 * o.step(g, w, views) for w, g, o in zip(twin, gradients, optimizers)]
-            ends = self.learned(25, "\n".join(f"{key} = {value}" for key, value in keys.items()))
+            ends = self.learned(25, keys)
             with self.subTest(rule=rule, delta=delta):
                 for tensor, expected in zip(ends, twin):
                     np.testing.assert_allclose(tensor, expected, rtol=2e-5, atol=2e-5)

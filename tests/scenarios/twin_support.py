@@ -59,13 +59,16 @@ class Optimizer:
         return self.rate * (d + self.momentum * self.velocity[node] if self.nesterov else self.velocity[node])
 
 
-class TwinCase(unittest.TestCase):
+class ProgramCase(unittest.TestCase):
+    """Runs the program in a folder of its own."""
     program = None
 
     def setUp(self):
         self.place = tempfile.TemporaryDirectory(prefix="starling-twins-")
         self.addCleanup(self.place.cleanup)
 
+
+class TwinCase(ProgramCase):
     def models(self, nodes, steps, algorithm, topology="ring", times=None, latency=1e-6):
         """(nodes), what the program's nodes end with; both entries are the same. Milliseconds of the nodes' gradients and of a
         message."""
@@ -86,5 +89,5 @@ class TwinCase(unittest.TestCase):
 
 
 def main():
-    TwinCase.program = sys.argv.pop()
+    ProgramCase.program = sys.argv.pop()
     unittest.main()

@@ -7,12 +7,11 @@ import math
 import pathlib
 import random
 import subprocess
-import sys
-import tempfile
-import unittest
 
 import h5py
 import numpy as np
+
+from twin_support import ProgramCase
 
 MS = 10**9
 WORD, TWO_WORDS = 2**32 - 1, 2**64 - 1
@@ -197,13 +196,7 @@ def seconds(picoseconds):
     return f"{picoseconds // 10**12}.{picoseconds % 10**12:012d}"
 
 
-class WorldCase(unittest.TestCase):
-    program = None
-
-    def setUp(self):
-        self.place = tempfile.TemporaryDirectory(prefix="starling-twins-")
-        self.addCleanup(self.place.cleanup)
-
+class WorldCase(ProgramCase):
     def durations(self, rng, nodes, steps, slow=()):
         """Of all gradients, 5 to 20 ms, or four times as long."""
         return [[rng.randrange(5 * MS, 20 * MS) * (4 if i in slow else 1) for _ in range(steps)] for i in range(nodes)]
@@ -231,11 +224,6 @@ class WorldCase(unittest.TestCase):
         """Steps end at the same times, or never; tolerance in picoseconds, beside the rounding of a double."""
         ends = np.array([times + [math.nan] * (len(time) - len(times)) for times in world.ends]).T
         np.testing.assert_allclose(time, ends * 1e-12, rtol=1e-15, atol=(tolerance + 0.5) * 1e-12)
-
-
-def main():
-    WorldCase.program = sys.argv.pop()
-    unittest.main()
 
 
 def drawn(seed):
