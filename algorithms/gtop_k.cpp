@@ -36,24 +36,24 @@ Task<Vector> global_top_k(Node& node, Step k, const Codec& codec, Encoded own) {
   const auto send = [&](NodeId to) {
     node.send_code(to, tag, own.code, static_cast<double>(own.code.bytes));
   };
+  const NodeId me = node.id();
   NodeId bit = 1;
-  for (; bit < node.nodes(); bit *= 2) {
-    if ((node.id() & bit) != 0) {
-      send(node.id() - bit);
-      const Message m = co_await node.receive(node.id() - bit, tag);
-      co_await node.sent(tag);
-      own.code = {.words = m.values, .bytes = static_cast<std::int64_t>(m.number)};
-      own.decoded = decode(m.values);
-      break;
-    }
-    if (node.id() + bit >= node.nodes()) continue;
-    const Message m = co_await node.receive(node.id() + bit, tag);
+  for (; bit < node.nodes() && (me & bit) == 0; bit *= 2) {
+    if ((me | bit) >= node.nodes()) continue;
+    const Message m = co_await node.receive(me | bit, tag);
     own.decoded.add(decode(m.values));
     own = encode(codec, own.decoded, stream);
   }
+  if (me != 0) {  // `bit` is the lowest of the own number: the way to the parent
+    send(me ^ bit);
+    const Message m = co_await node.receive(me ^ bit, tag);
+    co_await node.sent(tag);
+    own.code = {.words = m.values, .bytes = static_cast<std::int64_t>(m.number)};
+    own.decoded = decode(m.values);
+  }
   for (bit /= 2; bit > 0; bit /= 2) {
-    if (node.id() + bit >= node.nodes()) continue;
-    send(node.id() + bit);
+    if ((me | bit) >= node.nodes()) continue;
+    send(me | bit);
     co_await node.sent(tag);
   }
   co_return own.decoded;
