@@ -10,11 +10,11 @@ import pathlib
 import h5py
 import numpy as np
 
-import test_random_twins as random_twins
-from test_code_twins import Problem, levels, none, random_k, sign, top_k, words
-from test_random_twins import Task, adpsgd, blocking_swarm, one_sided_swarm, pairwise_gossip, swarm
+import twin_pairs
+from twin_codes import levels, none, random_k, sign, top_k, words
+from twin_pairs import Task, adpsgd, blocking_swarm, one_sided_swarm, pairwise_gossip, swarm
 from twin_support import Optimizer, main
-from twin_world import MS, Constant, World, WorldCase, come, drawn
+from twin_world import MS, Constant, Problem, World, WorldCase, come, drawn
 
 
 EMPTY = 16  # bytes of a message without numbers
@@ -82,7 +82,7 @@ class Nodes(Task):
         self.x[i] += (theirs + ours) / 2 - self.x[i] if self.codec.is_lattice else (theirs - ours) / 2
 
 
-class Pairs(random_twins.Pairs):
+class Pairs(twin_pairs.Pairs):
     """The same in codes: either side says Q of its vector, and moves by half the difference of what both said, or to the mean of it.
     With `base` a second code says an older vector, which lattice codes are read beside."""
 

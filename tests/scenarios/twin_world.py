@@ -1,4 +1,4 @@
-"""A world for twins whose nodes draw random numbers, pause, and send messages over networks: written from the documentation of
+"""A world for twins (see test_twins.py) whose nodes draw random numbers, pause, and send messages over networks: written from the documentation of
 the program, with which it shares nothing but the names of its random streams. Time is whole picoseconds."""
 import collections
 import heapq
@@ -194,6 +194,28 @@ def come(source, tag):
 
 def seconds(picoseconds):
     return f"{picoseconds // 10**12}.{picoseconds % 10**12:012d}"
+
+
+def normal(stream):
+    radius = math.sqrt(-2 * math.log(1 - stream.uniform()))
+    return radius * math.cos(2 * math.pi * stream.uniform())
+
+
+class Problem:
+    """Quadratics as the workload draws them."""
+
+    def __init__(self, nodes, dimension, seed, steps):
+        self.nodes, self.dimension, self.seed, self.steps = nodes, dimension, seed, steps
+        curvatures, centers = ([Stream(seed, f"quadratic {name}", i) for i in range(nodes)] for name in ("curvature", "centers"))
+        self.curvature = np.array([[0.5 + 1.5 * stream.uniform() for _ in range(dimension)] for stream in curvatures])
+        self.center = np.array([[normal(stream) for _ in range(dimension)] for stream in centers])
+        self.start = np.full((nodes, dimension), 0.3)
+
+    def gradient(self, x):
+        return self.curvature * (x - self.center)
+
+    def workload(self, _place):
+        return {"kind": "quadratic", "dimension": self.dimension, "start": 0.3}
 
 
 class WorldCase(ProgramCase):
