@@ -3,9 +3,10 @@
 
 usage: test_plot.py STARLING
 """
+import contextlib
 import csv
+import io
 import math
-import multiprocessing
 import os
 import pathlib
 import re
@@ -52,12 +53,7 @@ learning_rate = 0.05
 """
 
 
-def run_plot(folder, words, said):
-    os.chdir(folder)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
-    sys.argv = ["plot", *words]
-    runpy.run_path(str(ROOT / "tools" / "plot"), run_name="__main__")
+TOOL = runpy.run_path(str(ROOT / "tools" / "plot"), run_name="plot")
 
 
 class PlotTest(unittest.TestCase):
@@ -73,16 +69,21 @@ class PlotTest(unittest.TestCase):
         subprocess.run([PROGRAM, "sweep", "sweep.ini", "-q", "-o", "swept"], cwd=cls.folder, check=True)
 
     def plot(self, *words, status=0):
-        """What the tool says. It runs in a copy of this process, because matplotlib takes longer to start than to draw."""
-        with open(self.folder / "said", "w+") as said:
-            tool = multiprocessing.get_context("fork").Process(target=run_plot, args=(self.folder, words, said.fileno()))
-            tool.start()
-            tool.join(120)
-            tool.kill()
-            said.seek(0)
-            text = said.read()
-        self.assertEqual(tool.exitcode, status, text)
-        return text
+        """What the tool says. It runs in this process, because matplotlib takes longer to start than to draw."""
+        said, end = io.StringIO(), 0
+        with contextlib.chdir(self.folder), unittest.mock.patch("sys.argv", ["plot", *words]), contextlib.redirect_stdout(said), \
+                contextlib.redirect_stderr(said):
+            try:
+                TOOL["main"]()
+            except SystemExit as leaves:
+                end = leaves.code or 0
+            finally:
+                plt.close("all")
+        if isinstance(end, str):
+            said.write(end + "\n")
+            end = 1
+        self.assertEqual(end, status, said.getvalue())
+        return said.getvalue()
 
     def changed(self, name, change):
         """A copy of a.h5 in which `change` has written."""
