@@ -287,7 +287,9 @@ void PairAveraging::give_up() {
   }
   Pair& pair = pairs_[partner_];
   pair.silences = std::min(pair.silences + 1, most_silences);
-  pair.left_alone_until = after(node_.now(), rules_.patience * (std::int64_t{1} << pair.silences));
+  const std::int64_t times =
+      std::min(std::int64_t{1} << pair.silences, Duration::max() / rules_.patience);
+  pair.left_alone_until = after(node_.now(), rules_.patience * times);
   stop_waiting();
 }
 

@@ -248,8 +248,9 @@ int largest_label(const Dataset& part) { return *std::max_element(part.y.begin()
 
 DatasetSettings read_dataset_settings(const Section& section) {
   DatasetSettings settings;
+  const std::vector<std::string> known_as = {"", "", "MNIST Fashion-MNIST KMNIST EMNIST", "", ""};
   settings.kind = section.choice("dataset", {"digits", "blobs", "idx", "hdf5", "cifar10"}, "digits",
-                                 "which samples");
+                                 "which samples", known_as);
   if (settings.kind == "digits") {
     settings.path = section.resolve_path(section.optional<std::string>(
         "path", "",

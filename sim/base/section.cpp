@@ -3,6 +3,7 @@
 #include "sim/base/section.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -196,6 +197,28 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return table.back();
 }
 
+/// lr of learning_rate.
+std::string initials(std::string_view name) {
+  std::string result;
+  for (const std::string_view word : split(name, '_')) result += word.substr(0, 1);
+  return result;
+}
+
+/// Small letters and digits alone: chocosgd of CHOCO-SGD.
+std::string plain(std::string_view name) {
+  std::string result = lower(std::string(name));
+  std::erase_if(result, [](unsigned char letter) { return std::isalnum(letter) == 0; });
+  return result;
+}
+
+/// Whether one of the words of a summary is such a name.
+bool has_word(std::string_view summary, std::string_view name) {
+  const std::string wanted = plain(name);
+  return !wanted.empty() && std::ranges::any_of(split(summary, ' '), [&](std::string_view word) {
+    return plain(word) == wanted;
+  });
+}
+
 }  // namespace
 
 const std::string* most_alike(std::string_view found, const std::vector<std::string>& known) {
@@ -211,6 +234,10 @@ const std::string* most_alike(std::string_view found, const std::vector<std::str
   };
   if (std::ranges::count_if(known, is_cut_short) == 1)
     return &*std::ranges::find_if(known, is_cut_short);
+  if (small.size() > 1) {
+    const auto found_initials = std::ranges::find(known, small, initials);
+    if (found_initials != known.end()) return &*found_initials;
+  }
   for (const std::string& candidate : known) {
     if (found.size() > longest || candidate.size() > longest) continue;
     const std::string other = lower(candidate);
@@ -226,8 +253,15 @@ const std::string* most_alike(std::string_view found, const std::vector<std::str
   return best;
 }
 
-std::string did_you_mean(std::string_view found, const std::vector<std::string>& known) {
+std::string did_you_mean(std::string_view found, const std::vector<std::string>& known,
+                         const std::vector<std::string>& summaries) {
   const std::string* best = most_alike(found, known);
+  if (best == nullptr) {
+    const auto names_it = [&](const std::string& summary) { return has_word(summary, found); };
+    const auto named = std::ranges::find_if(summaries, names_it);
+    if (std::ranges::count_if(summaries, names_it) == 1)
+      best = &known.at(named - summaries.begin());
+  }
   return best ? fmt::format("; did you mean {}?", *best) : std::string();
 }
 
@@ -278,7 +312,8 @@ STARLING_SECTION_TYPE(Bandwidth)
 #undef STARLING_SECTION_TYPE
 
 std::string Section::choice(std::string_view key, std::vector<std::string> options,
-                            std::string_view fallback, std::string_view help) const {
+                            std::string_view fallback, std::string_view help,
+                            const std::vector<std::string>& summaries) const {
   const std::string type = fmt::format("{}", fmt::join(options, "|"));
   const bool is_required = fallback.empty();
   const Setting* setting =
@@ -290,7 +325,7 @@ std::string Section::choice(std::string_view key, std::vector<std::string> optio
   if (!is_option(setting->text)) {
     const std::string list = where_lists_belong(setting->text, is_option);
     fail(key, "must be one of {}, got {}{}", fmt::join(options, ", "), or_nothing(setting->text),
-         list.empty() ? did_you_mean(setting->text, options) : list);
+         list.empty() ? did_you_mean(setting->text, options, summaries) : list);
   }
   return setting->text;
 }

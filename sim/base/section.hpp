@@ -38,11 +38,13 @@ struct KeyUse {
 /// Thrown by finish() (and by fail()) of a probe; see Section::probe.
 struct ProbeFinished {};
 
-/// Which of `known` `found` may be a slip of; null if none is close.
+/// Which of `known` `found` may be a slip of, the beginning or, "lr", the initials; null if none is close.
 const std::string* most_alike(std::string_view found, const std::vector<std::string>& known);
 
-/// "; did you mean learning_rate?" if one of `known` is close to `found`, else nothing.
-std::string did_you_mean(std::string_view found, const std::vector<std::string>& known);
+/// "; did you mean learning_rate?" if one of `known` is close to `found`, or its summary, where there are such, names it as a word
+/// ("CHOCO-SGD"); else nothing.
+std::string did_you_mean(std::string_view found, const std::vector<std::string>& known,
+                         const std::vector<std::string>& summaries = {});
 
 class Section {
  public:
@@ -70,9 +72,10 @@ class Section {
   template <class T>
   T peek(std::string_view key, T fallback) const;
 
-  /// One of `options`, or `fallback`; an empty `fallback` makes the key required.
+  /// One of `options`, or `fallback`; an empty `fallback` makes the key required. `summaries` of the options, if given, serve hints.
   std::string choice(std::string_view key, std::vector<std::string> options,
-                     std::string_view fallback, std::string_view help) const;
+                     std::string_view fallback, std::string_view help,
+                     const std::vector<std::string>& summaries = {}) const;
 
   /// Comma-separated list of numbers, or `fallback`.
   std::vector<double> numbers(std::string_view key, std::vector<double> fallback,

@@ -281,6 +281,9 @@ TEST_CASE("wrong settings of a dataset are located in the scenario") {
         "test.ini:7: workload.spread must not be negative, got -1");
   wrong({{"dataset", "hdf5"}, {"path", "a"}, {"test_fraction", "1"}},
         "test.ini:7: workload.test_fraction must be above 0 and below 1, got 1");
+  wrong({{"dataset", "fashion_mnist"}},
+        "test.ini:7: workload.dataset must be one of digits, blobs, idx, hdf5, cifar10, got "
+        "fashion_mnist; did you mean idx?");
   CHECK_THROWS_AS(load({{"dataset", "hdf5"}}), ScenarioError);  // no path
   CHECK_THROWS_AS(load({{"dataset", "idx"}}), ScenarioError);   // no directory
   CHECK_THROWS_AS(load({{"dataset", "idx"}, {"train_images", "a"}}),
