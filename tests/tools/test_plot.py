@@ -3,15 +3,12 @@
 
 usage: test_plot.py STARLING
 """
-import contextlib
 import csv
-import io
 import math
 import os
 import pathlib
 import re
 import resource
-import runpy
 import shutil
 import subprocess
 import sys
@@ -23,9 +20,8 @@ import xml.etree.ElementTree
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
+from python_tool import TOOLS, call  # which puts the tools' folder on the path
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 from pictures import convergence, links, run, sweep
 from pictures.published import Published
 from pictures.style import SERIES, STYLE, numbers, save, short, short_number
@@ -53,9 +49,6 @@ learning_rate = 0.05
 """
 
 
-TOOL = runpy.run_path(str(ROOT / "tools" / "plot"), run_name="plot")
-
-
 class PlotTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -69,21 +62,10 @@ class PlotTest(unittest.TestCase):
         subprocess.run([PROGRAM, "sweep", "sweep.ini", "-q", "-o", "swept"], cwd=cls.folder, check=True)
 
     def plot(self, *words, status=0):
-        """What the tool says. It runs in this process, because matplotlib takes longer to start than to draw."""
-        said, end = io.StringIO(), 0
-        with contextlib.chdir(self.folder), unittest.mock.patch("sys.argv", ["plot", *words]), contextlib.redirect_stdout(said), \
-                contextlib.redirect_stderr(said):
-            try:
-                TOOL["main"]()
-            except SystemExit as leaves:
-                end = leaves.code or 0
-            finally:
-                plt.close("all")
-        if isinstance(end, str):
-            said.write(end + "\n")
-            end = 1
-        self.assertEqual(end, status, said.getvalue())
-        return said.getvalue()
+        """What the tool says."""
+        end, said = call("plot", words, self.folder)
+        self.assertEqual(end, status, said)
+        return said
 
     def changed(self, name, change):
         """A copy of a.h5 in which `change` has written."""
@@ -853,7 +835,7 @@ class PlotTest(unittest.TestCase):
     def test_an_older_picture_stays_if_a_new_one_cannot_be_written_whole(self):
         self.plot("a.h5", "-o", "kept.png")
         before = (self.folder / "kept.png").read_bytes()
-        done = subprocess.run([sys.executable, ROOT / "tools" / "plot", "a.h5", "--links", "-o", "kept.png"], cwd=self.folder,
+        done = subprocess.run([sys.executable, TOOLS / "plot", "a.h5", "--links", "-o", "kept.png"], cwd=self.folder,
                               capture_output=True, text=True, timeout=120,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)))
         self.assertEqual((done.returncode, done.stderr), (1, "plot: kept.png: cannot write: File too large\n"))
@@ -982,7 +964,7 @@ class PlotTest(unittest.TestCase):
     def test_nobody_needs_to_read_what_it_prints(self):
         reader, writer = os.pipe()
         os.close(reader)
-        done = subprocess.run([sys.executable, ROOT / "tools" / "plot", "a.h5", "slow.h5"], cwd=self.folder, stdout=writer, stderr=subprocess.PIPE,
+        done = subprocess.run([sys.executable, TOOLS / "plot", "a.h5", "slow.h5"], cwd=self.folder, stdout=writer, stderr=subprocess.PIPE,
                               text=True, timeout=120)
         os.close(writer)
         self.assertEqual(done.stderr, "")
@@ -991,14 +973,14 @@ class PlotTest(unittest.TestCase):
         name = "\u6771\u4eac.h5"
         shutil.copy(self.folder / "a.h5", self.folder / name)
         for tool, made in (("plot", ".png"), ("report", ".html")):
-            done = subprocess.run([sys.executable, ROOT / "tools" / tool, name], cwd=self.folder, capture_output=True, text=True, timeout=120,
+            done = subprocess.run([sys.executable, TOOLS / tool, name], cwd=self.folder, capture_output=True, text=True, timeout=120,
                                   env={**os.environ, "PYTHONIOENCODING": "ascii"})
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout, rf"wrote \u6771\u4eac{made}" + "\n")
 
     def test_pictures_do_not_depend_on_the_settings_of_matplotlib(self):
         (self.folder / "matplotlibrc").write_text("font.size: 30\ntext.usetex: True\nfigure.dpi: 300\nsavefig.bbox: tight\n")  # read from here
-        plot = [sys.executable, ROOT / "tools" / "plot", "a.h5", "-o"]  # a new process: a copy has its settings
+        plot = [sys.executable, TOOLS / "plot", "a.h5", "-o"]  # a new process: this one has its settings
         subprocess.run([*plot, "with.png"], cwd=self.folder, check=True, capture_output=True, timeout=120)
         (self.folder / "matplotlibrc").unlink()
         subprocess.run([*plot, "without.png"], cwd=self.folder, check=True, capture_output=True, timeout=120)

@@ -14,10 +14,10 @@ import sys
 import tempfile
 import unittest
 
+from python_tool import TOOLS, call
 from test_sweep import SCENARIO, SMALL
 from runs import obey_permissions  # whose folder is on the path now
 
-TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
@@ -54,11 +54,16 @@ class ReportTest(unittest.TestCase):
         cls.run_tool(PROGRAM, "sweep", "s.ini", "-o", "out", "-q")
 
     @classmethod
-    def run_tool(cls, *words, status=0, before=None):
-        done = subprocess.run([str(word) for word in words], cwd=cls.folder, capture_output=True, text=True, timeout=240, preexec_fn=before)
-        if done.returncode != status:
-            raise AssertionError(f"{words}: ended with {done.returncode}: {done.stdout}{done.stderr}")
-        return done.stdout + done.stderr
+    def run_tool(cls, program, *words, status=0, before=None):
+        """What a program says, or a tool in Python; with `before`, this is called in a process of its own."""
+        if program.parent == TOOLS and before is None:
+            end, said = call(program.name, words, cls.folder)
+        else:
+            done = subprocess.run([program, *words], cwd=cls.folder, capture_output=True, text=True, timeout=240, preexec_fn=before)
+            end, said = done.returncode, done.stdout + done.stderr
+        if end != status:
+            raise AssertionError(f"{program} {words}: ended with {end}: {said}")
+        return said
 
     def page(self):
         self.run_tool(TOOLS / "report", "out", "-o", "page.html")
