@@ -37,6 +37,7 @@ extern "C" int flock(int file, int operation) noexcept {
 
 namespace {
 
+using dataset_test::Bytes8;
 using dataset_test::contains;
 using dataset_test::failure;
 using dataset_test::load;
