@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Scenarios of keys drawn at random, from the program's own list of them: whatever is combined, a run ends in results, or in
 one sentence; and the results are the same, to the bit, of the scenario that the results file holds, on another number of threads
-and in another window, and of a run that is killed and resumed. With mpirun instead: of a run that several processes share.
+and in another window, and of a run that is killed and resumed. With mpirun instead: of a run that several processes share; and a real
+run over MPI, replayed, ends in the same models.
 
 usage: test_random.py STARLING [--mpirun MPIRUN]
 
@@ -184,10 +185,10 @@ class RandomScenariosTest(unittest.TestCase):
         return subprocess.run([STARLING, *words, "-q"], cwd=folder, text=True, timeout=LIMIT, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
 
-    def run_shared(self, folder, processes):
-        return subprocess.run([MPIRUN, "--oversubscribe", "-n", str(processes), STARLING, "run", "one.h5", "-q", "-o", "shared.h5"],
+    def run_processes(self, folder, processes, *words):
+        return subprocess.run([MPIRUN, "--oversubscribe", "-n", str(processes), STARLING, "run", *words, "-q"],
                               cwd=folder, text=True, timeout=LIMIT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              env=mpi_environment(OMP_NUM_THREADS="1"))
+                              env=mpi_environment(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive"))
 
     def run_killed(self, folder):
         """As s.ini says, but killed at its first checkpoint, if it lives to write one, and resumed."""
@@ -233,9 +234,24 @@ class RandomScenariosTest(unittest.TestCase):
                       or scenario.sections["run"].get("on_divergence") == "mark")
         if processes == 1 or is_refused:
             return
-        shared = self.run_shared(folder, processes)
+        shared = self.run_processes(folder, processes, "one.h5", "-o", "shared.h5")
         self.assertEqual(shared.returncode, 0, shared.stderr)
         self.check_equal(folder, "one.h5", "shared.h5")
+
+    def check_replayed(self, folder, scenario):
+        """What only simulations have, and what ends by the clock, is left out."""
+        run, workload = scenario.sections["run"], scenario.sections["workload"]
+        if ("failures" in scenario.sections or workload["kind"] == "timing" or "per_episode" in scenario.sections["compute"]
+                or run.keys() & {"until", "until_target"}):
+            return
+        real = self.run_processes(folder, min(int(run["nodes"]), 3), "s.ini", "--transport", "mpi", "run.record_order=yes", "-o", "real.h5")
+        if real.returncode == 1 and re.search(FAILURES, real.stderr):  # on a busy machine patience ends sooner
+            return
+        self.assertEqual(real.returncode, 0, real.stderr)
+        replayed = self.run_program(folder, 1, "run", "s.ini", "--replay", "real.h5", "-o", "replayed.h5")
+        self.assertEqual(replayed.returncode, 0, replayed.stderr)
+        models = [content(pathlib.Path(folder, name), [])["models"] for name in ("real.h5", "replayed.h5")]
+        self.assertEqual(*models)
 
     def test_any_combination_ends_in_results_or_a_sentence(self):
         catalog = Catalog(subprocess.run([STARLING, "list", "--markdown"], check=True, capture_output=True, text=True).stdout)
@@ -253,6 +269,7 @@ class RandomScenariosTest(unittest.TestCase):
                         continue
                     if MPIRUN:
                         self.check_shared(folder, scenario)
+                        self.check_replayed(folder, scenario)
                     else:
                         self.check_repeated(folder, scenario)
                     completed += 1
