@@ -12,8 +12,8 @@
 
 namespace starling {
 
-/// The entry of `entries`, an array of what has a `name` and a `summary`, that the key `kind` of the section names, or `fallback` does; an empty
-/// `fallback` makes the key required.
+/// The entry of `entries`, an array of what has a `name` and a `summary`, that the key `kind` of the section names, or
+/// `fallback` does; an empty `fallback` makes the key required.
 template <class Entries>
 const auto& find_kind(const Section& section, const Entries& entries, std::string_view fallback,
                       std::string_view help) {

@@ -219,6 +219,14 @@ bool has_word(std::string_view summary, std::string_view name) {
   });
 }
 
+/// Where the only one of `texts` is that fits; their end if several do, or none.
+template <class Fits>
+auto find_only(const std::vector<std::string>& texts, Fits fits) {
+  const auto found = std::ranges::find_if(texts, fits);
+  const bool is_only = found != texts.end() && std::none_of(found + 1, texts.end(), fits);
+  return is_only ? found : texts.end();
+}
+
 }  // namespace
 
 const std::string* most_alike(std::string_view found, const std::vector<std::string>& known) {
@@ -232,12 +240,10 @@ const std::string* most_alike(std::string_view found, const std::vector<std::str
     return small.size() > short_name && small.size() <= longest &&
            lower(candidate).starts_with(small);
   };
-  if (std::ranges::count_if(known, is_cut_short) == 1)
-    return &*std::ranges::find_if(known, is_cut_short);
-  if (small.size() > 1) {
-    const auto found_initials = std::ranges::find(known, small, initials);
-    if (found_initials != known.end()) return &*found_initials;
-  }
+  const auto begins_so = find_only(known, is_cut_short);
+  if (begins_so != known.end()) return &*begins_so;
+  const auto shortened = std::ranges::find(known, small, initials);
+  if (small.size() > 1 && shortened != known.end()) return &*shortened;
   for (const std::string& candidate : known) {
     if (found.size() > longest || candidate.size() > longest) continue;
     const std::string other = lower(candidate);
@@ -257,10 +263,9 @@ std::string did_you_mean(std::string_view found, const std::vector<std::string>&
                          const std::vector<std::string>& summaries) {
   const std::string* best = most_alike(found, known);
   if (best == nullptr) {
-    const auto names_it = [&](const std::string& summary) { return has_word(summary, found); };
-    const auto named = std::ranges::find_if(summaries, names_it);
-    if (std::ranges::count_if(summaries, names_it) == 1)
-      best = &known.at(named - summaries.begin());
+    const auto named =
+        find_only(summaries, [&](std::string_view summary) { return has_word(summary, found); });
+    if (named != summaries.end()) best = &known.at(named - summaries.begin());
   }
   return best ? fmt::format("; did you mean {}?", *best) : std::string();
 }
