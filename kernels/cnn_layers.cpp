@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/did_you_mean.hpp"
 #include "sim/base/section.hpp"
 #include "sim/base/text.hpp"
 

@@ -18,6 +18,7 @@
 #include "network_models/fabrics.hpp"
 #include "network_models/overrides.hpp"
 #include "sim/base/csv.hpp"
+#include "sim/base/did_you_mean.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

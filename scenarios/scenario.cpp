@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/did_you_mean.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 

@@ -7,6 +7,7 @@
 #include <boost/program_options.hpp>
 #include <fmt/format.h>
 
+#include "sim/base/did_you_mean.hpp"
 #include "tools/arguments.hpp"
 #include "tools/component_keys.hpp"
 #include "tools/failure.hpp"

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/csv.hpp"
+#include "sim/base/did_you_mean.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
 #include "sim/base/text.hpp"

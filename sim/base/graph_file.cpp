@@ -19,6 +19,7 @@
 #include <boost/property_tree/xml_parser.hpp>
 #include <boost/range/iterator_range.hpp>
 
+#include "sim/base/did_you_mean.hpp"
 #include "sim/base/graph_text.hpp"
 #include "sim/base/text.hpp"
 #include "sim/base/text_file.hpp"

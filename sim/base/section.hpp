@@ -38,14 +38,6 @@ struct KeyUse {
 /// Thrown by finish() (and by fail()) of a probe; see Section::probe.
 struct ProbeFinished {};
 
-/// Which of `known` `found` may be a slip of, the beginning or, "lr", the initials; null if none is close.
-const std::string* most_alike(std::string_view found, const std::vector<std::string>& known);
-
-/// "; did you mean learning_rate?" if one of `known` is close to `found`, or its summary, where there are such, names it as a word
-/// ("CHOCO-SGD"); else nothing.
-std::string did_you_mean(std::string_view found, const std::vector<std::string>& known,
-                         const std::vector<std::string>& summaries = {});
-
 class Section {
  public:
   /// `origin` locates the section itself ("ring.ini:14"), for keys that are missing.
