@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Averages in pairs beside twins (see test_random_twins.py): SwarmSGD in its three forms, AD-PSGD, and gossip by clocks, with codes of
+"""Averages in pairs beside twins (twin_pairs.py): SwarmSGD in its three forms, AD-PSGD, and gossip by clocks, with codes of
 every kind; lattice codes are read beside what their reader has. Models, the ends of steps and the bytes of every node are the same.
 
 usage: test_pair_twins.py STARLING
