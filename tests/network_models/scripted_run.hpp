@@ -37,15 +37,22 @@ inline Times in_ns(const Times& picoseconds) {
   return result;
 }
 
-inline Section section(std::vector<std::pair<std::string, std::string>> keys) {
+/// What a scenario says in [network].
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
+inline Keys with(Keys keys, const Keys& more) {
+  keys.insert(keys.end(), more.begin(), more.end());
+  return keys;
+}
+
+inline Section section(Keys keys) {
   std::vector<Setting> settings;
   for (auto& [key, text] : keys)
     settings.push_back({std::move(key), std::move(text), "test.ini:1"});
   return Section("network", "test.ini:0", std::move(settings));
 }
 
-inline std::unique_ptr<NetworkModel> network(std::vector<std::pair<std::string, std::string>> keys,
-                                             NodeId nodes) {
+inline std::unique_ptr<NetworkModel> network(Keys keys, NodeId nodes) {
   const Section keys_of_network = section(std::move(keys));
   return network_models::find(keys_of_network).make(keys_of_network, nodes, 1);
 }

@@ -35,10 +35,9 @@ TEST_CASE("constant: a small message does not overtake a large one of its pair, 
 }
 
 TEST_CASE("constant: without a bandwidth, or with an infinite one, bytes cost nothing") {
-  using Keys = std::vector<std::pair<std::string, std::string>>;
-  for (const Keys& keys :
-       {Keys{{"kind", "constant"}, {"latency", "3 us"}},
-        Keys{{"kind", "constant"}, {"latency", "3 us"}, {"bandwidth", "infinite"}}}) {
+  for (const network_test::Keys& keys :
+       {network_test::Keys{{"kind", "constant"}, {"latency", "3 us"}},
+        network_test::Keys{{"kind", "constant"}, {"latency", "3 us"}, {"bandwidth", "infinite"}}}) {
     const auto model = network_test::network(keys, 2);
     CHECK(model->link_cost().seconds_per_byte == 0);
     const network_test::ScriptedRun run(*model, {{1, 0, 1, 1'000'000'000'000}});

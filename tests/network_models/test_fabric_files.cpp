@@ -15,13 +15,12 @@ namespace starling::test_fabric_files {
 namespace {
 
 using namespace network_models;
-using Keys = std::vector<std::pair<std::string, std::string>>;
+using network_test::Keys;
 using Names = std::vector<std::string>;
 
 Keys with(const std::string& fabric, const Keys& more) {
-  Keys keys = {{"kind", "fluid"}, {"fabric", fabric}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}};
-  keys.insert(keys.end(), more.begin(), more.end());
-  return keys;
+  return network_test::with(
+      {{"kind", "fluid"}, {"fabric", fabric}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}}, more);
 }
 
 Fabric build(const Keys& keys, NodeId nodes) {

@@ -686,8 +686,7 @@ TEST_CASE("fabrics: a scenario names them, and without a shape they are the smal
 }
 
 TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
-  using Keys = std::vector<std::pair<std::string, std::string>>;
-  const auto refused = [](Keys keys, NodeId nodes, const std::string& message) {
+  const auto refused = [](network_test::Keys keys, NodeId nodes, const std::string& message) {
     keys.insert(keys.end(), {{"latency", "1 us"}, {"bandwidth", "1 GB/s"}});
     const Section section = network_test::section(keys);
     CHECK_THROWS_WITH_AS(read_fabric(section, nodes, 1), doctest::Contains(message.c_str()),

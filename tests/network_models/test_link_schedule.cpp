@@ -14,7 +14,6 @@
 #include "sim/base/error.hpp"
 #include "tests/network_models/scripted_run.hpp"
 #include "tests/network_models/simple_network.hpp"
-#include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_link_schedule {

@@ -26,11 +26,11 @@ struct Costs {
 };
 
 // L = 1000 ns, o = 100 ns, g = 50 ns, G = 1 ns/B.
-const std::vector<std::pair<std::string, std::string>> simple = {{"kind", "loggp"},
-                                                                 {"latency", "1000 ns"},
-                                                                 {"overhead", "100 ns"},
-                                                                 {"gap", "50 ns"},
-                                                                 {"bandwidth", "1 GB/s"}};
+const network_test::Keys simple = {{"kind", "loggp"},
+                                   {"latency", "1000 ns"},
+                                   {"overhead", "100 ns"},
+                                   {"gap", "50 ns"},
+                                   {"bandwidth", "1 GB/s"}};
 
 Times twin(const Costs& c, NodeId nodes, const std::vector<network_test::Start>& starts) {
   constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();

@@ -72,7 +72,7 @@ TEST_CASE("a preset's links cost a switch each, wherever a message goes") {
 
 TEST_CASE("a preset's links do not come on top of a matrix without a word") {
   const test::TemporaryFile matrix("ms, Oregon, Tokyo\nOregon, -, 49\nTokyo, 50, -\n");
-  std::vector<std::pair<std::string, std::string>> keys = {
+  network_test::Keys keys = {
       {"kind", "fluid"}, {"preset", "wan"}, {"fabric", "matrix"}, {"latencies", matrix.path()}};
   CHECK_THROWS_WITH_AS(network(keys, 2),
                        doctest::Contains("network.latency is missing: with fabric = matrix"),

@@ -26,8 +26,8 @@ std::set<std::string> keys_read_by(std::string_view kind) {
 }
 
 /// The settings of a model here; one that requires other keys than latency and bandwidth adds its line.
-std::vector<std::pair<std::string, std::string>> keys_of(std::string_view kind) {
-  std::vector<std::pair<std::string, std::string>> keys = {{"kind", std::string(kind)}};
+network_test::Keys keys_of(std::string_view kind) {
+  network_test::Keys keys = {{"kind", std::string(kind)}};
   const std::set<std::string> known = keys_read_by(kind);
   if (known.contains("latency")) keys.emplace_back("latency", "2 us");
   if (known.contains("bandwidth")) keys.emplace_back("bandwidth", "1 GB/s");

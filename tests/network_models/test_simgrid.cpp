@@ -20,7 +20,7 @@
 namespace starling::test_simgrid {
 namespace {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
+using network_test::Keys;
 using test::number;
 using test::Row;
 

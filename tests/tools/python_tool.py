@@ -21,7 +21,8 @@ def main_of(name):
 def call(name, words, folder):
     """Exit status, and what it printed, of a tool with such words, called in `folder`."""
     said = io.BytesIO()
-    output, errors = (io.TextIOWrapper(said, encoding="utf-8", errors=errors, write_through=True) for errors in ("strict", "backslashreplace"))
+    output = io.TextIOWrapper(said, encoding="utf-8", write_through=True)
+    errors = io.TextIOWrapper(said, encoding="utf-8", errors="backslashreplace", write_through=True)
     here, status = os.getcwd(), 0
     os.chdir(folder)
     try:

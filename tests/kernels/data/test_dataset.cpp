@@ -2,7 +2,6 @@
 // their own; those of images see test_image_files.cpp, HDF5 files test_hdf5_dataset.cpp.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <map>
