@@ -23,7 +23,9 @@
 namespace starling {
 namespace {
 
-constexpr int rounds = 31;
+constexpr int most_rounds = 31;
+constexpr int fewest_rounds = 7;  // once they have taken long enough
+constexpr Duration long_enough = std::chrono::seconds(2);
 constexpr int burst = 20;               // messages of one PRTT
 constexpr int gradients_per_rank = 20;  // the first is not counted
 constexpr Duration between_messages = std::chrono::milliseconds(2);
@@ -148,18 +150,25 @@ void spin(const Node& node, Duration duration) {
 Task<> measure_prtt(Node& node, NodeId client, NodeId server, int count, Duration apart,
                     std::int64_t size, std::vector<double>& seconds) {
   seconds.clear();
-  for (int round = 0; round < rounds; ++round) {
+  if (node.id() != client && node.id() != server) co_return;
+  const Time first = node.now();
+  for (bool is_last = false; !is_last;) {
     const Time begin = node.now();
+    const int round = static_cast<int>(seconds.size()) + 1;
+    if (node.id() == client)
+      is_last = round >= (begin - first < long_enough ? most_rounds : fewest_rounds);
     for (int i = 0; i < count; ++i) {
       if (node.id() == client) {
         if (i > 0) spin(node, apart);
-        node.send(server, data_tag, bytes(node, size));
-      } else if (node.id() == server) {
+        node.send(server, data_tag, bytes(node, size), is_last ? 1 : 0);
+      } else {
         const Message message = co_await node.receive(client, data_tag);
+        is_last = message.number != 0;
       }
     }
-    if (node.id() == server) node.send(client, reply_tag);
-    if (node.id() == client) {
+    if (node.id() == server) {
+      node.send(client, reply_tag);
+    } else {
       const Message reply = co_await node.receive(server, reply_tag);
       seconds.push_back(to_seconds(node.now() - begin));
     }
@@ -218,7 +227,7 @@ Task<> measure_pair(Node& node, const std::pair<NodeId, NodeId>& pair, const cha
 /// Every rank sends to the next one of its host at once; seconds of every round on this rank.
 Task<> measure_all(Node& node, NodeId next, std::int64_t size, std::vector<double>& seconds) {
   seconds.clear();
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < most_rounds; ++round) {
     co_await barrier(node);
     const Time begin = node.now();
     node.send(next, data_tag, bytes(node, size));

@@ -137,8 +137,8 @@ class CalibrateTest(unittest.TestCase):
             self.assertRegex(table, rf"\| 2 \| 2 ms \| {algorithm} \| 10 kB \| [1-9]\d*\.\d+ \| [1-9]\d*\.\d+ \|")
 
     def test_the_hosts_may_be_two(self):
-        said, table = self.validate("--cable", "--ranks", "4", "--sizes", "100 kB", "--gradients", "20 ms", "--steps", "5",
-                                    "--repeats", "1")
+        said, table = self.validate("--cable", "--ranks", "4", "--algorithms", "allreduce", "swarm", "--sizes", "100 kB", "--gradients", "20 ms",
+                                    "--steps", "5", "--repeats", "1")
         self.assertIn("# Measured by starling calibrate: 4 ranks on 2 hosts.", said)
         self.assertIn("nodes_per_host = 2", said)
         limit = float(re.search(r"^The cable carries (\S+) GB/s", said, re.M)[1])
@@ -147,6 +147,7 @@ class CalibrateTest(unittest.TestCase):
         self.assertLess(bandwidth, 1.05 * limit, said)
         self.assertGreater(bandwidth, 0.1 * limit, said)
         self.assertIn("all models are equal to the bit", table)
+        self.assertEqual(re.findall(r"(?m)^\| 4 \| 20 ms \| (\w+) ", table), ["allreduce", "swarm"])
 
     def test_what_cannot_be_measured_is_said(self):
         sizes = SCENARIO.replace("kind = mlp\ndataset = digits\nhidden = 16", "kind = timing\nparameters = 10")

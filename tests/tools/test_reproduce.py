@@ -64,6 +64,7 @@ class ReproduceTest(unittest.TestCase):
                                        ("accuracy_order", "--program", "/nowhere/starling", "/nowhere/starling is no program; build it"),
                                        ("accuracy_order", "--picture", "a.bmp", "expected a picture named .png, .svg or .pdf, found a.bmp"),
                                        ("validate", "--ranks", "1", "--ranks must be 2 or more, got 1"),
+                                       ("validate", "--algorithms", "sgp", "gossip", "argument --algorithms: invalid choice: 'gossip' (choose from 'allreduce', "),
                                        ("validate", "--sizes", "1 MB", "many", "--sizes must be numbers with a unit, one of B, kB"),
                                        ("validate", "--gradients", "5", "--gradients must be numbers with a unit, one of ps, ns"),
                                        ("validate", "--write", "/nowhere/t.md", "--write /nowhere/t.md: there is no such folder"),
