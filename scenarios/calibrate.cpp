@@ -23,14 +23,15 @@
 namespace starling {
 namespace {
 
-constexpr int most_rounds = 31;
-constexpr int fewest_rounds = 7;  // once they have taken long enough
+constexpr std::size_t most_rounds = 31;
+constexpr std::size_t fewest_rounds = 5;  // once they have taken long enough
 constexpr Duration long_enough = std::chrono::seconds(2);
 constexpr int burst = 20;               // messages of one PRTT
 constexpr int gradients_per_rank = 20;  // the first is not counted
 constexpr Duration between_messages = std::chrono::milliseconds(2);
-constexpr std::int64_t sizes[] = {20'000, 100'000, 500'000, 2'000'000, 8'000'000};
+constexpr Duration rest = std::chrono::milliseconds(5);
 constexpr std::int64_t small = 4;
+constexpr std::int64_t sizes[] = {20'000, 100'000, 500'000, 2'000'000, 8'000'000};
 constexpr double most_scatter = 3;  // quartiles of quiet machines lie less than twice apart
 
 /// A workload that is only there because a graph needs one.
@@ -121,8 +122,9 @@ class Account {
   int done_ = 0;
 };
 
-constexpr int of_pair = 3 + static_cast<int>(std::size(sizes));  // measurements
-constexpr int of_all = static_cast<int>(std::size(sizes));
+constexpr int of_pair = 4 + static_cast<int>(std::size(sizes));  // measurements
+constexpr std::span<const std::int64_t> long_sizes = std::span(sizes).last<3>();
+constexpr int of_all = static_cast<int>(long_sizes.size());
 
 constexpr Tag data_tag = make_tag(0, 1);
 constexpr Tag reply_tag = make_tag(0, 2);
@@ -146,21 +148,23 @@ void spin(const Node& node, Duration duration) {
   }
 }
 
-/// One end of PRTT(n, d, k): every round's seconds at the client, nothing at the server.
+bool is_last_round(std::size_t rounds_before, Duration passed) {
+  return rounds_before + 1 >= (passed < long_enough ? most_rounds : fewest_rounds);
+}
+
+/// One end of PRTT(n, d, 4 B): every round's seconds at the client, nothing at the server.
 Task<> measure_prtt(Node& node, NodeId client, NodeId server, int count, Duration apart,
-                    std::int64_t size, std::vector<double>& seconds) {
+                    std::vector<double>& seconds) {
   seconds.clear();
   if (node.id() != client && node.id() != server) co_return;
   const Time first = node.now();
   for (bool is_last = false; !is_last;) {
     const Time begin = node.now();
-    const int round = static_cast<int>(seconds.size()) + 1;
-    if (node.id() == client)
-      is_last = round >= (begin - first < long_enough ? most_rounds : fewest_rounds);
+    if (node.id() == client) is_last = is_last_round(seconds.size(), begin - first);
     for (int i = 0; i < count; ++i) {
       if (node.id() == client) {
         if (i > 0) spin(node, apart);
-        node.send(server, data_tag, bytes(node, size), is_last ? 1 : 0);
+        node.send(server, data_tag, bytes(node, small), is_last ? 1 : 0);
       } else {
         const Message message = co_await node.receive(client, data_tag);
         is_last = message.number != 0;
@@ -175,20 +179,29 @@ Task<> measure_prtt(Node& node, NodeId client, NodeId server, int count, Duratio
   }
 }
 
-/// The slope of a line through measured (bytes, seconds) by least squares of the relative errors. If a busy machine shows
-/// none, the seconds per byte of the last and largest message: the slope cannot be more.
-double seconds_per_byte(const std::vector<std::pair<double, double>>& points) {
-  double w = 0, x = 0, y = 0, xx = 0, xy = 0;
-  for (const auto& [size, seconds] : points) {
-    const double weight = 1 / (seconds * seconds);
-    w += weight;
-    x += weight * size;
-    y += weight * seconds;
-    xx += weight * size * size;
-    xy += weight * size * seconds;
+/// One end of messages there and back, each after a rest: seconds of either way at the client, nothing at the server.
+Task<> measure_rested(Node& node, NodeId client, NodeId server, std::int64_t size,
+                      std::vector<double>& seconds) {
+  seconds.clear();
+  if (node.id() != client && node.id() != server) co_return;
+  const Time first = node.now();
+  for (bool is_last = false; !is_last;) {
+    if (node.id() == server) {
+      const Message message = co_await node.receive(client, data_tag);
+      const Time came = node.now();
+      is_last = message.number != 0;
+      co_await node.sleep(rest);
+      node.send(client, reply_tag, bytes(node, size), to_seconds(node.now() - came));
+    } else {
+      is_last = is_last_round(seconds.size(), node.now() - first);
+      co_await node.sleep(rest);
+      const Time begin = node.now();
+      node.send(server, data_tag, bytes(node, size), is_last ? 1 : 0);
+      const Message reply = co_await node.receive(server, reply_tag);
+      const double held = reply.number;
+      seconds.push_back(0.5 * (to_seconds(node.now() - begin) - held));
+    }
   }
-  const double slope = (w * xy - x * y) / (w * xx - x * x);
-  return slope > 0 ? slope : points.back().second / points.back().first;
 }
 
 Task<> measure_pair(Node& node, const std::pair<NodeId, NodeId>& pair, const char* where,
@@ -196,19 +209,22 @@ Task<> measure_pair(Node& node, const std::pair<NodeId, NodeId>& pair, const cha
   const auto [client, server] = pair;
   std::vector<double> seconds;
   account.next(fmt::format("{}: single messages", where));
-  co_await measure_prtt(node, client, server, 1, Duration{0}, small, seconds);
+  co_await measure_prtt(node, client, server, 1, Duration{0}, seconds);
   const std::vector<double> singles = seconds;
   account.next(fmt::format("{}: messages {} apart", where, to_text(between_messages)));
-  co_await measure_prtt(node, client, server, burst, between_messages, small, seconds);
+  co_await measure_prtt(node, client, server, burst, between_messages, seconds);
   const std::vector<double> spreads = seconds;
   account.next(fmt::format("{}: bursts of messages", where));
-  co_await measure_prtt(node, client, server, burst, Duration{0}, small, seconds);
+  co_await measure_prtt(node, client, server, burst, Duration{0}, seconds);
   const std::vector<double> together = seconds;
-  std::vector<Rounds> of_sizes;
+  account.next(fmt::format("{}: messages after a rest", where));
+  co_await measure_rested(node, client, server, small, seconds);
+  std::vector<Rounds> rested;
+  if (node.id() == client) rested.push_back(sorted_out(small, seconds));
   for (const std::int64_t size : sizes) {
     account.next(fmt::format("{}: messages of {}", where, to_text(Bytes{size})));
-    co_await measure_prtt(node, client, server, 1, Duration{0}, size, seconds);
-    if (node.id() == client) of_sizes.push_back(sorted_out(size, seconds));
+    co_await measure_rested(node, client, server, size, seconds);
+    if (node.id() == client) rested.push_back(sorted_out(size, seconds));
   }
   if (node.id() != client) co_return;
   const Rounds single = sorted_out(small, singles);
@@ -218,21 +234,22 @@ Task<> measure_pair(Node& node, const std::pair<NodeId, NodeId>& pair, const cha
   figures.overhead =
       std::clamp(beyond_single(spreads) - to_seconds(between_messages), 0.0, 0.25 * single.median);
   figures.gap = std::max(0.0, beyond_single(together));
-  figures.latency = 0.5 * single.median - 2 * figures.overhead;
-  figures.gap_per_byte = starling::gap_per_byte(single, of_sizes);
-  figures.worst = single;
-  for (const Rounds& rounds : of_sizes) figures.worst = worse(figures.worst, rounds);
+  figures.latency = std::max(0.0, rested.front().median - 2 * figures.overhead);
+  figures.awake = 0.5 * single.median;
+  figures.gap_per_byte = seconds_per_byte(rested);
+  for (const Rounds& rounds : rested) figures.worst = worse(figures.worst, rounds);
 }
 
-/// Every rank sends to the next one of its host at once; seconds of every round on this rank.
+/// Every rank sends to the next one of its host at once; seconds of every message to this rank.
 Task<> measure_all(Node& node, NodeId next, std::int64_t size, std::vector<double>& seconds) {
   seconds.clear();
-  for (int round = 0; round < most_rounds; ++round) {
+  for (std::size_t round = 0; round < most_rounds; ++round) {
     co_await barrier(node);
-    const Time begin = node.now();
+    // Until a moment that is the same for all: ranks of a host share a clock.
+    co_await node.sleep(2 * rest - node.now().time_since_epoch() % rest);
     node.send(next, data_tag, bytes(node, size));
     const Message message = co_await node.receive(any_source, data_tag);
-    seconds.push_back(to_seconds(node.now() - begin));
+    seconds.push_back(to_seconds(node.now() - message.sent));
   }
 }
 
@@ -255,7 +272,7 @@ Task<> measure_messages(Node& node, const Places& places, Account& account, Figu
   std::ptrdiff_t most_ranks = 0;  // of a host, which is the one that takes longest
   for (const int host : places.host_of)
     most_ranks = std::max(most_ranks, std::ranges::count(places.host_of, host));
-  for (const std::int64_t size : sizes) {
+  for (const std::int64_t size : long_sizes) {
     std::vector<double> seconds;
     account.next(fmt::format("all ranks at once: messages of {}", to_text(Bytes{size})));
     co_await measure_all(node, next, size, seconds);
@@ -310,14 +327,18 @@ std::string bandwidth_text(double seconds_per_byte) {
 
 }  // namespace
 
-double gap_per_byte(const Rounds& small, std::span<const Rounds> there_and_back) {
-  std::vector<std::pair<double, double>> one_way;
-  for (const Rounds& rounds : there_and_back) {
-    // On a busy machine the small message may have taken longer. No answer does than what it answers.
-    const double answer = std::min(0.5 * small.median, 0.5 * rounds.median);
-    one_way.emplace_back(rounds.bytes, rounds.median - answer);
+double seconds_per_byte(std::span<const Rounds> by_size) {
+  double w = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const Rounds& rounds : by_size) {
+    const double weight = 1 / (rounds.median * rounds.median);
+    w += weight;
+    x += weight * rounds.bytes;
+    y += weight * rounds.median;
+    xx += weight * rounds.bytes * rounds.bytes;
+    xy += weight * rounds.bytes * rounds.median;
   }
-  return seconds_per_byte(one_way);
+  const double slope = (w * xy - x * y) / (w * xx - x * x);
+  return slope > 0 ? slope : by_size.back().median / by_size.back().bytes;
 }
 
 Calibration calibrate(MpiSession& session, const Workload* workload,
@@ -344,13 +365,13 @@ Calibration calibrate(MpiSession& session, const Workload* workload,
   if (places.within) result.within = told_by(session, places.within->first, figures.within);
   if (places.between) result.between = figures.between;  // rank 0 measured it
   // Ranks finish their rounds at different moments; the slowest counts.
-  std::vector<std::pair<double, double>> all;
+  std::vector<Rounds> all;
   for (const Rounds& own : figures.all) {
     const auto slowest = [&session](double seconds) {
       return static_cast<double>(session.largest(static_cast<std::int64_t>(seconds * 1e9))) * 1e-9;
     };
     const Rounds rounds{own.bytes, slowest(own.lower), slowest(own.median), slowest(own.upper)};
-    all.emplace_back(rounds.bytes, rounds.median);
+    all.push_back(rounds);
     if (result.within) result.within->worst = worse(result.within->worst, rounds);
   }
   if (result.within) result.within->shared_per_byte = seconds_per_byte(all);
@@ -384,9 +405,9 @@ std::vector<std::string> Calibration::doubts() const {
 
 std::string to_scenario_text(const Calibration& c) {
   const auto list = [](const char* where, const LinkFigures& f) {
-    return fmt::format("#   {:<14} L {}, o {}, g {}, 1/G {}\n", where, duration_text(f.latency),
-                       duration_text(f.overhead), duration_text(f.gap),
-                       bandwidth_text(f.gap_per_byte));
+    return fmt::format("#   {:<14} L {}, o {}, g {}, 1/G {}; {} to a rank that is awake\n", where,
+                       duration_text(f.latency), duration_text(f.overhead), duration_text(f.gap),
+                       bandwidth_text(f.gap_per_byte), duration_text(f.awake));
   };
   std::string text = fmt::format("{}: {} ranks on {} host{}.\n", calibration_head, c.ranks, c.hosts,
                                  c.hosts == 1 ? "" : "s");

@@ -1,11 +1,13 @@
 // Backoff: how to wait for something that must be polled, as MPI must. At first the thread only
 // steps aside for others, because an answer is often near; then it naps, longer and longer, so that
-// many ranks can share a core and a computing thread is left in peace.
+// many ranks can share a core and a computing thread is left in peace. It stays awake for longer than
+// a nap: of two that answer each other one finds the other awake, or both would nap for ever.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -22,15 +24,14 @@ class Backoff {
 
   /// Something happened: be quick again.
   void reset() {
-    polls_ = 0;
+    is_new_ = true;
     nap_ = shortest_nap;
   }
   /// How long to sleep before the next look; zero: only yield the processor.
   Nap next() {
-    if (polls_ < eager_polls) {
-      ++polls_;
-      return Nap{0};
-    }
+    const auto now = Clock::now();
+    if (std::exchange(is_new_, false)) since_ = now;
+    if (now - since_ < 2 * longest_) return Nap{0};
     const Nap nap = nap_;
     nap_ = std::min(2 * nap_, longest_);
     return nap;
@@ -46,11 +47,12 @@ class Backoff {
   }
 
  private:
-  static constexpr int eager_polls = 40;
+  using Clock = std::chrono::steady_clock;
   static constexpr Nap shortest_nap{10};
 
   Nap longest_;
-  int polls_ = 0;
+  bool is_new_ = true;         // nothing has been waited for yet
+  Clock::time_point since_{};  // when that began
   Nap nap_ = shortest_nap;
 };
 

@@ -192,8 +192,11 @@ struct Channel::State {
     int is_there = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Status status;
-    check_mpi(MPI_Improbe(MPI_ANY_SOURCE, header_tag, communicator, &is_there, &handle, &status),
-              "MPI_Improbe");
+    // Open MPI asks the network only when it has seen that nothing was there: what has just come is found by a second look.
+    for (int look = 0; look < 2 && !is_there; ++look) {
+      check_mpi(MPI_Improbe(MPI_ANY_SOURCE, header_tag, communicator, &is_there, &handle, &status),
+                "MPI_Improbe");
+    }
     if (!is_there) return false;
     std::array<std::byte, 2 * sizeof(MessageHeader)> bytes{};  // room to see that one is too long
     int length = 0;

@@ -16,8 +16,7 @@ namespace starling {
 namespace {
 
 constexpr auto pulse_period = std::chrono::milliseconds(100);
-// What the system makes of a shorter one.
-constexpr auto shortest_sleep = std::chrono::microseconds(60);
+constexpr auto to_wake_up = std::chrono::microseconds(60);            // at most, mostly
 constexpr std::size_t floats_between_flushes = std::size_t{1} << 24;  // 64 MiB
 constexpr std::size_t most_ranks_named = 8;
 
@@ -299,7 +298,7 @@ void MpiTransport::nap(Backoff& backoff) {
   if (!events_.empty()) {
     const auto left =
         std::chrono::duration_cast<std::chrono::nanoseconds>(events_.front().time - now());
-    nap = std::min(nap, left < shortest_sleep ? std::chrono::nanoseconds(0) : left);
+    nap = std::clamp(left - to_wake_up, std::chrono::nanoseconds(0), nap);
   }
   if (nap.count() == 0) return std::this_thread::yield();
   worker_.nap(nap);

@@ -11,6 +11,7 @@ namespace {
 
 Calibration calibration(const Rounds& worst) {
   const LinkFigures figures{.latency = 1e-6,
+                            .awake = 1e-6,
                             .overhead = 1e-6,
                             .gap = 1e-6,
                             .gap_per_byte = 1e-9,
@@ -22,20 +23,21 @@ Calibration calibration(const Rounds& worst) {
 
 }  // namespace
 
-TEST_CASE("calibrate: G is the slope of the way there, without the answer") {
-  // There takes 10 us + 1 ns per byte, the answer half of 20 us.
-  const std::array<Rounds, 2> rounds{Rounds{1000, 0, 21e-6, 0}, Rounds{9000, 0, 29e-6, 0}};
-  CHECK(gap_per_byte({4, 0, 20e-6, 0}, rounds) == test::relative(1e-9));
+TEST_CASE("calibrate: G is the slope over sizes, each as exact for its length") {
+  // 10 us + 1 ns per byte.
+  const std::array<Rounds, 3> exact{Rounds{4, 0, 10.004e-6, 0}, Rounds{1000, 0, 11e-6, 0},
+                                    Rounds{9000, 0, 19e-6, 0}};
+  CHECK(seconds_per_byte(exact) == test::relative(1e-9));
+  // A tenth more for one that takes a second moves it less than a tenth more for all the short ones would.
+  const std::array<Rounds, 3> late{Rounds{4, 0, 10e-6, 0}, Rounds{1000, 0, 11e-6, 0},
+                                   Rounds{1e9, 0, 1.1, 0}};
+  CHECK(seconds_per_byte(late) == test::relative(1.1e-9, 0.01));
 }
 
 TEST_CASE("calibrate: small messages that took longer than large ones leave no negative time") {
-  // The answer counts as half of each round: there remain 0.5 ms and 2.5 ms for 1 and 5 MB.
-  const Rounds stalled{4, 1e-6, 40e-3, 50e-3};
-  const std::array<Rounds, 2> rising{Rounds{1e6, 0, 1e-3, 0}, Rounds{5e6, 0, 5e-3, 0}};
-  CHECK(gap_per_byte(stalled, rising) == test::relative(0.5e-9));
-  // No slope: what the last took, 0.5 ms for 5 MB.
+  // No slope: what the last took, 1 ms for 5 MB.
   const std::array<Rounds, 2> falling{Rounds{1e6, 0, 5e-3, 0}, Rounds{5e6, 0, 1e-3, 0}};
-  CHECK(gap_per_byte(stalled, falling) == test::relative(1e-10));
+  CHECK(seconds_per_byte(falling) == test::relative(2e-10));
 }
 
 TEST_CASE("calibrate: rounds that lie far apart make a doubt that the file keeps") {
@@ -61,7 +63,8 @@ TEST_CASE("calibrate: times are written in the unit that suits them") {
   const std::string text = to_scenario_text(measured);
   CAPTURE(text);
   CHECK(text.find("\ngradient = 18.12 ms\n") != std::string::npos);
-  CHECK(text.find(" L 12.3 us, o 0 s, g 322 ns, 1/G 1 GB/s\n") != std::string::npos);
+  CHECK(text.find(" L 12.3 us, o 0 s, g 322 ns, 1/G 1 GB/s; 1 us to a rank that is awake\n") !=
+        std::string::npos);
   CHECK(text.find("\nlatency = 6.15 us\n") != std::string::npos);
 }
 
