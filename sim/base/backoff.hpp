@@ -1,13 +1,13 @@
 // Backoff: how to wait for something that must be polled, as MPI must. At first the thread only
 // steps aside for others, because an answer is often near; then it naps, longer and longer, so that
-// many ranks can share a core and a computing thread is left in peace. It stays awake for longer than
-// a nap: of two that answer each other one finds the other awake, or both would nap for ever.
+// many ranks can share a core and a computing thread is left in peace. With a core of its own it stays
+// awake for longer than a nap: of two that answer each other one finds the other awake, or both would
+// nap for ever.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <utility>
 
 #ifdef __linux__
 #include <sys/prctl.h>
@@ -24,14 +24,16 @@ class Backoff {
 
   /// Something happened: be quick again.
   void reset() {
-    is_new_ = true;
+    polls_ = 0;
     nap_ = shortest_nap;
   }
   /// How long to sleep before the next look; zero: only yield the processor.
-  Nap next() {
-    const auto now = Clock::now();
-    if (std::exchange(is_new_, false)) since_ = now;
-    if (now - since_ < 2 * longest_) return Nap{0};
+  Nap next(bool has_core = false) {
+    if (polls_ == 0) began_ = Clock::now();
+    if (polls_ < eager_polls || (has_core && Clock::now() - began_ < 2 * longest_)) {
+      ++polls_;
+      return Nap{0};
+    }
     const Nap nap = nap_;
     nap_ = std::min(2 * nap_, longest_);
     return nap;
@@ -48,11 +50,12 @@ class Backoff {
 
  private:
   using Clock = std::chrono::steady_clock;
+  static constexpr int eager_polls = 40;
   static constexpr Nap shortest_nap{10};
 
   Nap longest_;
-  bool is_new_ = true;         // nothing has been waited for yet
-  Clock::time_point since_{};  // when that began
+  int polls_ = 0;  // without a nap
+  Clock::time_point began_{};
   Nap nap_ = shortest_nap;
 };
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <new>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
@@ -22,20 +22,15 @@ constexpr int numbers_tag = 1;
 constexpr int most_headers = 64;                 // taken in one go
 constexpr std::size_t beside_numbers = 1 << 21;  // what the C library asks for beside a block
 
-struct Free {
-  void operator()(std::byte* bytes) const { std::free(bytes); }
-};
+std::size_t size_of(const Reserve& block) { return block ? block.get_deleter().bytes : 0; }
 
-struct Block {
-  std::unique_ptr<std::byte[], Free> bytes;
-  std::size_t size = 0;
-};
-
-/// Untouched zeros cost no memory: the system maps them when they are read.
-Block zeros(std::size_t size) {
-  Block block{std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(std::calloc(size, 1))),
-              size};
-  if (!block.bytes) throw std::bad_alloc();
+/// Untouched zeros cost no memory: the system maps them when they are read. Many it maps by huge pages, which saves two
+/// thousand faults for 10 MB at either end.
+Reserve zeros(std::size_t size) {
+  constexpr std::size_t huge_page = std::size_t{1} << 21;
+  if (size < huge_page / 16) return set_aside(size);
+  Reserve block = set_aside((size + huge_page - 1) / huge_page * huge_page);
+  madvise(block.get(), size_of(block), MADV_HUGEPAGE);  // advice only; failure changes nothing
   return block;
 }
 
@@ -43,7 +38,7 @@ Block zeros(std::size_t size) {
 struct Incoming {
   Arrival arrival;
   int pending = 0;  // transfers that are not complete
-  Block filler;
+  Reserve filler;
 };
 
 /// MPI requests under way and what each of them keeps alive or belongs to.
@@ -119,10 +114,10 @@ struct Channel::State {
   bool is_behind = false;  // messages may be complete and not handed out
   Requests<Kept> sends;
   Requests<Incoming*> receives;
-  std::vector<Block> zero_blocks;  // the last is the largest; older ones may still be under way
-  std::vector<Block> free_fillers;
+  std::vector<Reserve> zero_blocks;  // the last is the largest; older ones may still be under way
+  std::vector<Reserve> free_fillers;
   Reserve reserve;      // to drop a model in
-  Block dropped;        // where messages go for which there is no room
+  Reserve dropped;      // where messages go for which there is no room
   std::string failure;  // since when they are dropped
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -145,15 +140,17 @@ struct Channel::State {
   }
 
   const std::byte* zeros_of(std::size_t size) {
-    if (zero_blocks.empty() || zero_blocks.back().size < size) zero_blocks.push_back(zeros(size));
-    return zero_blocks.back().bytes.get();
+    if (zero_blocks.empty() || size_of(zero_blocks.back()) < size)
+      zero_blocks.push_back(zeros(size));
+    return zero_blocks.back().get();
   }
 
-  Block filler_of(std::size_t size) {
-    const auto fitting = std::find_if(free_fillers.begin(), free_fillers.end(),
-                                      [size](const Block& block) { return block.size >= size; });
+  Reserve filler_of(std::size_t size) {
+    const auto fitting =
+        std::find_if(free_fillers.begin(), free_fillers.end(),
+                     [size](const Reserve& block) { return size_of(block) >= size; });
     if (fitting == free_fillers.end()) return zeros(size);
-    Block block = std::move(*fitting);
+    Reserve block = std::move(*fitting);
     free_fillers.erase(fitting);
     return block;
   }
@@ -173,11 +170,11 @@ struct Channel::State {
     const bool has_numbers = header.size != MessageHeader::no_vector && graph.has_numbers();
     const std::size_t numbers = has_numbers ? header.size * sizeof(float) : 0;
     const std::size_t size = numbers + header.filler;
-    if (dropped.size < size) {
+    if (size_of(dropped) < size) {
       dropped = {};
       dropped = zeros(size);
     }
-    return {dropped.bytes.get(), numbers};
+    return {dropped.get(), numbers};
   }
 
   /// From now on this rank keeps no message, but what is sent to it must be received.
@@ -233,7 +230,7 @@ struct Channel::State {
         give_up(error.what());
       }
     }
-    std::byte* filler = message.filler.bytes.get();
+    std::byte* filler = message.filler.get();
     if (!failure.empty()) {
       numbers = make_place_to_drop(header);
       filler = numbers.data() + numbers.size();
@@ -249,8 +246,7 @@ struct Channel::State {
 
   void hand_out(std::deque<Incoming>& queue, std::deque<Arrival>& arrived) {
     while (!queue.empty() && queue.front().pending == 0) {
-      if (queue.front().filler.size > 0)
-        free_fillers.push_back(std::exchange(queue.front().filler, {}));
+      if (queue.front().filler) free_fillers.push_back(std::move(queue.front().filler));
       arrived.push_back(std::move(queue.front().arrival));
       queue.pop_front();
       ++received;
@@ -324,5 +320,6 @@ const std::string& Channel::failure() const { return state_->failure; }
 std::int64_t Channel::sent() const { return state_->sent; }
 std::int64_t Channel::received() const { return state_->received; }
 std::size_t Channel::outstanding() const { return state_->sends.size(); }
+bool Channel::is_moving() const { return outstanding() > 0 || state_->receives.size() > 0; }
 
 }  // namespace starling

@@ -46,6 +46,8 @@ class Channel {
   std::int64_t received() const;
   /// MPI sends that are not complete.
   std::size_t outstanding() const;
+  /// Whether bytes of messages are on their way from or to this rank, as far as it knows.
+  bool is_moving() const;
 
  private:
   struct State;

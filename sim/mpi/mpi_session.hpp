@@ -64,6 +64,8 @@ class MpiSession {
   int rank_here() const { return rank_here_; }
   /// Cores of this host for each of them, at least 1.
   int cores_per_rank() const { return std::max(1, cores_here_ / ranks_here_); }
+  /// Whether there is one for each.
+  bool has_core() const { return ranks_here_ <= cores_here_; }
   /// What ranks tell of this one when it has no memory left.
   std::string out_of_memory() const;
   /// Hosts, if each has as many ranks as this one.

@@ -294,7 +294,9 @@ void MpiTransport::note_made(std::size_t floats) {
 }
 
 void MpiTransport::nap(Backoff& backoff) {
-  std::chrono::nanoseconds nap = backoff.next();
+  const bool has_core = session_.has_core() && gradients_under_way_ == 0;
+  if (has_core && channel_.is_moving()) backoff.reset();  // MPI moves bytes only while it is called
+  std::chrono::nanoseconds nap = backoff.next(has_core);
   if (!events_.empty()) {
     const auto left =
         std::chrono::duration_cast<std::chrono::nanoseconds>(events_.front().time - now());
