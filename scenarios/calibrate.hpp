@@ -74,7 +74,7 @@ struct Calibration {
 using CalibrationProgress = std::function<void(double share, const std::string& what)>;
 
 /// Measures; all ranks of `session` (two at least) call it together and rank 0 gets the figures, and calls `show` between
-/// measurements. `workload` may be null: then no gradients are timed. Takes about ten seconds. Throws Error.
+/// measurements. `workload` may be null: then no gradients are timed. Takes about five seconds. Throws Error.
 Calibration calibrate(MpiSession& session, const Workload* workload,
                       const CalibrationProgress& show);
 
