@@ -87,7 +87,7 @@ void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharin
     observer_->average_steps(settings.swa_start, settings.swa_period);
   network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
   reserve_ =
-      set_aside(reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));
+      map_zeros(reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));
   nodes_here_ = settings.nodes;
   started_ = last_pulse_ = last_progress_ = Clock::now();
   thread_start_ = thread_time();
@@ -183,7 +183,7 @@ void Run::save_so_far() {
     warn_of_saving(error);
   }
   try {
-    reserve_ = set_aside(reserve_.get_deleter().bytes);
+    reserve_ = map_zeros(reserve_.get_deleter().bytes);
   } catch (const std::bad_alloc&) {  // what is left is all that there is
   }
 }

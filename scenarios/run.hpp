@@ -153,7 +153,7 @@ class Run {
   Hooks hooks_;
   std::vector<FileRead> files_;  // that the scenario names
   Recorder recorder_;
-  Reserve reserve_;  // given up when no memory is left, to save results in
+  Zeros reserve_;  // given up when no memory is left, to save results in
   ComputePlace place_;
   /// Whether this process, of those that share the run, saves results.
   std::function<bool()> is_keeper_ = [] { return true; };

@@ -26,12 +26,12 @@ void expect_memory(const Section& section, std::string_view key, double bytes,
 }
 
 // Mapped, as malloc touches what it gives where MALLOC_PERTURB_ is set, which Meson does for tests.
-Reserve set_aside(std::size_t bytes) {
-  void* reserve = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (reserve == MAP_FAILED) throw std::bad_alloc();
-  return Reserve(static_cast<std::byte*>(reserve), {bytes});
+Zeros map_zeros(std::size_t bytes) {
+  void* zeros = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (zeros == MAP_FAILED) throw std::bad_alloc();
+  return Zeros(static_cast<std::byte*>(zeros), {bytes});
 }
 
-void GiveBack::operator()(std::byte* reserve) const noexcept { munmap(reserve, bytes); }
+void Unmap::operator()(std::byte* zeros) const noexcept { munmap(zeros, bytes); }
 
 }  // namespace starling

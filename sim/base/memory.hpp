@@ -1,4 +1,5 @@
-// Memory that there is, so that a request which cannot fit is refused before anything is allocated.
+// Memory that there is, so that a request which cannot fit is refused before anything is allocated; and zeros that cost none
+// until they are touched.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +19,13 @@ std::int64_t available_memory();
 void expect_memory(const Section& section, std::string_view key, double bytes,
                    std::string_view arithmetic);
 
-/// Memory that is set aside and never touched, to be given up where there is no more. Throws std::bad_alloc.
-struct GiveBack {
+/// Zeros that the system maps when they are touched: bytes to send or to receive, or a reserve that is given up where there
+/// is no more. Throws std::bad_alloc.
+struct Unmap {
   std::size_t bytes = 0;
-  void operator()(std::byte* reserve) const noexcept;
+  void operator()(std::byte* zeros) const noexcept;
 };
-using Reserve = std::unique_ptr<std::byte, GiveBack>;
-Reserve set_aside(std::size_t bytes);
+using Zeros = std::unique_ptr<std::byte, Unmap>;
+Zeros map_zeros(std::size_t bytes);
 
 }  // namespace starling

@@ -22,14 +22,14 @@ constexpr int numbers_tag = 1;
 constexpr int most_headers = 64;                 // taken in one go
 constexpr std::size_t beside_numbers = 1 << 21;  // what the C library asks for beside a block
 
-std::size_t size_of(const Reserve& block) { return block ? block.get_deleter().bytes : 0; }
+std::size_t size_of(const Zeros& block) { return block ? block.get_deleter().bytes : 0; }
 
-/// Untouched zeros cost no memory: the system maps them when they are read. Many it maps by huge pages, which saves two
-/// thousand faults for 10 MB at either end.
-Reserve zeros(std::size_t size) {
+/// Bytes that stand in for those of a model. Many are mapped by huge pages, which saves two thousand faults for 10 MB at either
+/// end.
+Zeros make_zeros(std::size_t size) {
   constexpr std::size_t huge_page = std::size_t{1} << 21;
-  if (size < huge_page / 16) return set_aside(size);
-  Reserve block = set_aside((size + huge_page - 1) / huge_page * huge_page);
+  if (size < huge_page / 16) return map_zeros(size);
+  Zeros block = map_zeros((size + huge_page - 1) / huge_page * huge_page);
   madvise(block.get(), size_of(block), MADV_HUGEPAGE);  // advice only; failure changes nothing
   return block;
 }
@@ -38,7 +38,7 @@ Reserve zeros(std::size_t size) {
 struct Incoming {
   Arrival arrival;
   int pending = 0;  // transfers that are not complete
-  Reserve filler;
+  Zeros filler;
 };
 
 /// MPI requests under way and what each of them keeps alive or belongs to.
@@ -114,10 +114,10 @@ struct Channel::State {
   bool is_behind = false;  // messages may be complete and not handed out
   Requests<Kept> sends;
   Requests<Incoming*> receives;
-  std::vector<Reserve> zero_blocks;  // the last is the largest; older ones may still be under way
-  std::vector<Reserve> free_fillers;
-  Reserve reserve;      // to drop a model in
-  Reserve dropped;      // where messages go for which there is no room
+  std::vector<Zeros> zero_blocks;  // the last is the largest; older ones may still be under way
+  std::vector<Zeros> free_fillers;
+  Zeros reserve;        // to drop a model in
+  Zeros dropped;        // where messages go for which there is no room
   std::string failure;  // since when they are dropped
   std::int64_t sent = 0;
   std::int64_t received = 0;
@@ -141,16 +141,16 @@ struct Channel::State {
 
   const std::byte* zeros_of(std::size_t size) {
     if (zero_blocks.empty() || size_of(zero_blocks.back()) < size)
-      zero_blocks.push_back(zeros(size));
+      zero_blocks.push_back(make_zeros(size));
     return zero_blocks.back().get();
   }
 
-  Reserve filler_of(std::size_t size) {
+  Zeros filler_of(std::size_t size) {
     const auto fitting =
         std::find_if(free_fillers.begin(), free_fillers.end(),
-                     [size](const Reserve& block) { return size_of(block) >= size; });
-    if (fitting == free_fillers.end()) return zeros(size);
-    Reserve block = std::move(*fitting);
+                     [size](const Zeros& block) { return size_of(block) >= size; });
+    if (fitting == free_fillers.end()) return make_zeros(size);
+    Zeros block = std::move(*fitting);
     free_fillers.erase(fitting);
     return block;
   }
@@ -172,7 +172,7 @@ struct Channel::State {
     const std::size_t size = numbers + header.filler;
     if (size_of(dropped) < size) {
       dropped = {};
-      dropped = zeros(size);
+      dropped = make_zeros(size);
     }
     return {dropped.get(), numbers};
   }
@@ -265,7 +265,7 @@ Channel::Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
           .receives = {},
           .zero_blocks = {},
           .free_fillers = {},
-          .reserve = set_aside((graph.has_numbers() ? graph.parameters() * sizeof(float) : 0) +
+          .reserve = map_zeros((graph.has_numbers() ? graph.parameters() * sizeof(float) : 0) +
                                beside_numbers),
           .dropped = {},
           .failure = {}})) {}

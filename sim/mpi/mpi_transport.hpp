@@ -50,7 +50,7 @@ class MpiTransport final : public Transport {
     /// What ranks tell rank 0 meanwhile; outlives the transport. Null: nothing.
     Reports* reports = nullptr;
     /// Given up once this rank is out of memory, so that it can tell the others; outlives the transport. Null: there is none.
-    Reserve* reserve = nullptr;
+    Zeros* reserve = nullptr;
   };
 
   struct Statistics {

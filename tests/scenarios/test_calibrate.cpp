@@ -23,12 +23,12 @@ Calibration calibration(const Rounds& worst) {
 
 }  // namespace
 
-TEST_CASE("calibrate: G is the slope over sizes, each as exact for its length") {
+TEST_CASE("calibrate: G is the slope of a line to which each size comes as near for its length") {
   // 10 us + 1 ns per byte.
   const std::array<Rounds, 3> exact{Rounds{4, 0, 10.004e-6, 0}, Rounds{1000, 0, 11e-6, 0},
                                     Rounds{9000, 0, 19e-6, 0}};
   CHECK(seconds_per_byte(exact) == test::relative(1e-9));
-  // A tenth more for one that takes a second moves it less than a tenth more for all the short ones would.
+  // A long message that took a tenth more than the short ones tell makes the slope its own.
   const std::array<Rounds, 3> late{Rounds{4, 0, 10e-6, 0}, Rounds{1000, 0, 11e-6, 0},
                                    Rounds{1e9, 0, 1.1, 0}};
   CHECK(seconds_per_byte(late) == test::relative(1.1e-9, 0.01));
