@@ -270,6 +270,7 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
   }
   const Seats seats(n);
   std::vector<Vector> sums;
+  sums.reserve(seats.count);
   for (std::size_t seat = 0; seat < seats.count; ++seat) {
     const std::size_t member = seats.member(seat);
     sums.push_back(seat < seats.extra ? sum(values[member], values[member + 1]) : values[member]);
@@ -285,7 +286,7 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   if (members.size() == 1) co_return v;
   const Cut cut(node, v);
   const Time begin = node.begin_exchange();
-  Parts sums;
+  Parts sums(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Tag own = tag_of_part(tag, i);
     const Vector part = cut.part(i);

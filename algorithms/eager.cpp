@@ -87,7 +87,7 @@ Task<> run(Node& node, const EagerSettings& settings) {
     const Time begin = node.now();
     const std::vector<PartialAllreduce::Result> results = co_await partial.enter(t, share);
     node.record("exchange_time", t, to_seconds(node.now() - begin));
-    Parts sums;
+    Parts sums(results.size());
     double late = 0;
     for (const PartialAllreduce::Result& r : results) {
       sums.add(r.sum);

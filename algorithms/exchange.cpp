@@ -20,7 +20,7 @@ Task<> send_to_neighbors(Node& node, Step k, Vector x, Channel channel) {
 Task<Vector> mix_with_neighbors(Node& node, Step k, Vector x, Channel channel) {
   const Cut cut(node, std::move(x));
   const Time begin = node.begin_exchange();
-  Parts mixed;
+  Parts mixed(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Tag tag = tag_of_part(tag_of(channel, k), i);
     Vector part = cut.part(i);

@@ -57,7 +57,7 @@ Task<Vector> average_with(Node& node, NodeId peer, Step round, Vector x) {
   const Cut cut(node, x);
   const Time begin = node.begin_exchange();
   const bool is_lower = node.id() < peer;
-  Parts averages;
+  Parts averages(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Tag tag = tag_of_part(tag_of(Channel::program, round), i);
     const Vector part = cut.part(i);

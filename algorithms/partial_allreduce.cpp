@@ -72,6 +72,7 @@ Task<std::vector<PartialAllreduce::Result>> PartialAllreduce::enter(Step t, Vect
   const Cut cut(node_, std::move(v));
   const Time begin = node_.begin_exchange();
   std::vector<Result> results;
+  results.reserve(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Vector part = cut.part(i);
     co_await node_.stage_out(cut[i], part, begin);

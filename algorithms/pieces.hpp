@@ -32,6 +32,7 @@ class Cut {
 /// What the parts of a vector have become, one after the other in the order of pieces: from the vector's end.
 class Parts {
  public:
+  explicit Parts(std::size_t count) { others_.reserve(count - 1); }
   void add(Vector part) {
     if (last_) others_.push_back(std::move(last_));
     last_ = std::move(part);

@@ -67,7 +67,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Tag tag) const {
   const Time begin = node.begin_exchange();
   const double w = mass.w;
   mass.w *= kept;
-  Parts sums;
+  Parts sums(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Tag own = tag_of_part(tag, i);
     Vector part = cut.part(i);

@@ -65,7 +65,7 @@ struct WagmaSettings {
 Vector group_average(const Node& node, const std::vector<PartialAllreduce::Result>& results,
                      const Vector& own, bool is_released) {
   const Cut cut(node, own);
-  Parts averages;
+  Parts averages(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     Vector average = results[i].sum;
     const bool adds_own = is_released || !results[i].is_included;

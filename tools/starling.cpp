@@ -14,6 +14,7 @@
 #include <fmt/core.h>
 
 #include "sim/base/error.hpp"
+#include "sim/base/memory.hpp"
 #include "starling_version.hpp"
 #include "tools/commands.hpp"
 #include "tools/failure.hpp"
@@ -92,6 +93,7 @@ std::string_view summary_of(std::string_view command) {
 int main(int count, char** words) {
   using namespace starling;
   wait_passively(words);
+  keep_freed_memory();
   std::signal(SIGXFSZ, SIG_IGN);  // a file past its limit is then told as a full disk is
   try {
     const int status = execute(Arguments(words + 1, words + count));

@@ -4,6 +4,7 @@
 #include <new>
 #include <string>
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 namespace starling {
@@ -23,6 +24,13 @@ void expect_memory(const Section& section, std::string_view key, double bytes,
   section.expect(available == 0 || bytes <= available, key,
                  "must be fewer: {} = {:.1f} GiB, but {:.1f} GiB of memory are free", arithmetic,
                  bytes / gibibyte, available / gibibyte);
+}
+
+void keep_freed_memory() {
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  mallopt(
+      M_MMAP_THRESHOLD,
+      32 << 20);  // the largest there is; it would stay at 128 KiB now, and grows by itself otherwise
 }
 
 // Mapped, as malloc touches what it gives where MALLOC_PERTURB_ is set, which Meson does for tests.

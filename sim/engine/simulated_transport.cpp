@@ -298,6 +298,7 @@ void SimulatedTransport::end_meeting(CollectiveKind kind, const Meeting& meeting
     total += member->bytes_brought;
   }
   auto met = std::make_shared<Met>();
+  met->values.reserve(waits.size());
   for (MeetWait* member : waits) met->values.push_back(std::move(member->value));
   const double reduction = host_ == nullptr ? 0 : host_->reduction_seconds_per_byte();
   const Duration cost =
