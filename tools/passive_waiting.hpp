@@ -7,14 +7,16 @@
 
 #include <unistd.h>
 
+#include "sim/base/shipped_file.hpp"
+
 namespace starling {
 
-/// Starts the program once more with OMP_WAIT_POLICY=passive unless the user has chosen a policy. First thing in
-/// main(); does nothing where a process cannot find its own file.
+/// Starts the program once more, by its name, with OMP_WAIT_POLICY=passive unless the user has chosen a policy. First
+/// thing in main(); does nothing where a process cannot find its own file.
 inline void wait_passively(char** words) {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   setenv("OMP_WAIT_POLICY", "passive", 1);
-  execv("/proc/self/exe", words);
+  execv(program_path().c_str(), words);
 }
 
 }  // namespace starling

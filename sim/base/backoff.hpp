@@ -1,8 +1,8 @@
 // Backoff: how to wait for something that must be polled, as MPI must. At first the thread only
 // steps aside for others, because an answer is often near; then it naps, longer and longer, so that
-// many ranks can share a core and a computing thread is left in peace. With a core of its own it stays
-// awake for longer than a nap: of two that answer each other one finds the other awake, or both would
-// nap for ever.
+// many ranks can share a core and a computing thread is left in peace. After a long wait naps grow once more,
+// ten times at most, but never past a 400th of the wait. With a core of its own it stays awake for longer than
+// a nap: of two that answer each other one finds the other awake, or both would nap for ever.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class Backoff {
  public:
   using Nap = std::chrono::microseconds;
 
-  /// `longest`: of a nap. Short ones answer soon, long ones leave the processor to others.
+  /// `longest`: of a nap, unless the wait is long. Short ones answer soon, long ones leave the processor to others.
   explicit Backoff(Nap longest = Nap{100}) : longest_(longest) {}
 
   /// Something happened: be quick again.
@@ -35,7 +35,8 @@ class Backoff {
       return Nap{0};
     }
     const Nap nap = nap_;
-    nap_ = std::min(2 * nap_, longest_);
+    const auto of_wait = std::chrono::duration_cast<Nap>(Clock::now() - began_) / 400;
+    nap_ = std::min(2 * nap_, std::clamp(of_wait, longest_, 10 * longest_));
     return nap;
   }
   /// Waits that long.

@@ -493,6 +493,26 @@ def check_interrupt(folder, number=signal.SIGINT):
         assert results["nodes/steps"][:].min() > 0
 
 
+def check_name(folder):
+    """Lists of processes show the program by its name, though it starts itself once more."""
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    command = [folder.starling, "run", "good.ini", "run.steps=1000000000", "-o", "name.h5"]
+    with subprocess.Popen(command, cwd=folder.path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as run:
+        try:
+            def read(name):
+                with open(f"/proc/{run.pid}/{name}", "rb") as file:
+                    return file.read()
+
+            end = time.monotonic() + 60
+            while b"OMP_WAIT_POLICY=passive" not in read("environ") and time.monotonic() < end:
+                time.sleep(0.01)
+            assert b"OMP_WAIT_POLICY=passive" in read("environ")
+            name = read("comm").decode().strip()
+        finally:
+            run.kill()
+    assert name == os.path.basename(folder.starling), name
+
+
 def check_processor_time(folder):
     """A limit on processor time ends a run as Ctrl-C does."""
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
@@ -729,7 +749,7 @@ def main():
         folder = Folder(starling, path)
         cases = [check_mistakes, check_keys_of_other_kinds, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
                  check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
-                 check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_output_on_a_full_disk,
+                 check_name, check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_output_on_a_full_disk,
                  check_out_of_memory]
         cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
         if mpirun:

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <chrono>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -27,6 +29,19 @@ TEST_CASE("backoff: it looks forty times without a nap, then naps longer and lon
     CHECK(naps == std::vector<Nap>{Nap{20}, Nap{40}, Nap{50}, Nap{50}});
     backoff.reset();
   }
+}
+
+TEST_CASE("backoff: naps of a long wait are up to ten times as long, a 400th of the wait at most") {
+  Backoff backoff(Nap{20});
+  const auto begin = std::chrono::steady_clock::now();
+  const auto waited = [begin] { return std::chrono::steady_clock::now() - begin; };
+  while (waited() < std::chrono::milliseconds(90)) {
+    const Nap nap = backoff.next();
+    CHECK(nap <= std::max(Nap{20}, std::chrono::duration_cast<Nap>(waited() / 400)));
+    std::this_thread::sleep_for(nap);
+  }
+  for (int i = 0; i < 4; ++i) backoff.next();
+  CHECK(backoff.next() == Nap{200});
 }
 
 TEST_CASE("backoff: with a core of its own it stays awake for longer than a nap") {
