@@ -54,18 +54,19 @@ bool PartialAllreduce::waits_for_all(Step t) const {
 }
 
 /// The initiators of step t, all different: the number of nodes is a power of two, and the stride is odd.
-std::vector<NodeId> PartialAllreduce::chain(Step t) const {
+std::span<const NodeId> PartialAllreduce::chain(Step t) {
+  if (t == chained_) return chain_;  // once per step, not per piece
   const auto nodes = static_cast<std::uint64_t>(node_.nodes());
   Random random = node_.shared_random("initiator", t);
   std::uint64_t next = random.below(nodes);
-  std::vector<NodeId> initiators{static_cast<NodeId>(next)};
-  if (settings_.initiators == 1) return initiators;
-  const std::uint64_t stride = 2 * random.below(nodes / 2) + 1;
-  while (std::ssize(initiators) < settings_.initiators) {
+  chain_.assign(1, static_cast<NodeId>(next));
+  const std::uint64_t stride = settings_.initiators == 1 ? 0 : 2 * random.below(nodes / 2) + 1;
+  while (std::ssize(chain_) < settings_.initiators) {
     next = (next + stride) % nodes;
-    initiators.push_back(static_cast<NodeId>(next));
+    chain_.push_back(static_cast<NodeId>(next));
   }
-  return initiators;
+  chained_ = t;
+  return chain_;
 }
 
 Task<std::vector<PartialAllreduce::Result>> PartialAllreduce::enter(Step t, Vector v) {
@@ -95,7 +96,7 @@ Task<PartialAllreduce::Result> PartialAllreduce::enter_piece(Step t, std::size_t
   const Step n = number(t, i);
   // The communication fibre waits for messages, so the program wakes it by one to itself.
   if (settings_.activation == ActivationPolicy::chain && !waits_for_all(t)) {
-    const std::vector<NodeId> initiators = chain(t);
+    const std::span<const NodeId> initiators = chain(t);
     if (std::ranges::find(initiators, node_.id()) != initiators.end())
       node_.send(node_.id(), tag_of(Channel::chain, n));
   } else if (done_ < n) {
@@ -156,7 +157,7 @@ Task<> PartialAllreduce::wait_for_start(Step t, Step n) {
       early_.push_back(std::move(got.message));
       activated_ = n;
     } else if (got.index == 3) {
-      const std::vector<NodeId> initiators = chain(t);
+      const std::span<const NodeId> initiators = chain(t);
       const auto own = std::ranges::find(initiators, node_.id());
       if (++linked < (own == initiators.begin() ? 1 : 2)) continue;
       if (own + 1 == initiators.end()) {

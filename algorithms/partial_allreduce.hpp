@@ -94,7 +94,7 @@ class PartialAllreduce {
   Task<Vector> exchange(Step t, Step n, Vector v);
   void activate_others(Step t, Step n);
   bool waits_for_all(Step t) const;
-  std::vector<NodeId> chain(Step t) const;
+  std::span<const NodeId> chain(Step t);
   Step number(Step t, std::size_t i) const {
     return t * static_cast<Step>(slots_.size()) + static_cast<Step>(i);
   }
@@ -111,6 +111,8 @@ class PartialAllreduce {
   std::vector<int> bits_;
   std::span<const NodeId> members_;
   std::vector<NodeId> group_;  // these, unless they are all nodes
+  Step chained_ = -1;          // step of this:
+  std::vector<NodeId> chain_;
   int group_size_ = 1;
   bool is_over_ = false;
   std::vector<Message> early_;  // data of an operation whose start they caused

@@ -232,9 +232,11 @@ std::shared_ptr<Met> Node::Meet::await_resume() {
 
 void Signal::notify() {
   Transport& transport = node_.world_.transport;
-  for (TimedWait* wait : std::exchange(waiting_, {})) {
-    if (transport.current() != nullptr) wait->turn = transport.current()->last_sent;
-    transport.wake(*wait->fibre, transport.now());
+  last_ = nullptr;
+  for (Wait* each = std::exchange(first_, nullptr); each != nullptr; each = each->next_) {
+    TimedWait& wait = each->wait_;
+    if (transport.current() != nullptr) wait.turn = transport.current()->last_sent;
+    transport.wake(*wait.fibre, transport.now());
   }
 }
 

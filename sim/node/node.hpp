@@ -297,7 +297,8 @@ class Signal {
 
  private:
   Node& node_;
-  std::vector<TimedWait*> waiting_;
+  Wait* first_ = nullptr;  // of those that wait, a list
+  Wait* last_ = nullptr;
 };
 
 using Program = std::function<Task<>(Node&)>;
@@ -455,13 +456,17 @@ class [[nodiscard]] Signal::Wait {
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> handle) {
     signal_.node_.world_.transport.suspend(wait_, handle);
-    signal_.waiting_.push_back(&wait_);
+    (signal_.last_ == nullptr ? signal_.first_ : signal_.last_->next_) = this;
+    signal_.last_ = this;
   }
   void await_resume();
 
  private:
+  friend class Signal;
+
   Signal& signal_;
   TimedWait wait_;
+  Wait* next_ = nullptr;
 };
 
 // --- Verbs that most runs pass without waiting ---------------------------------------------------------------------
