@@ -19,8 +19,8 @@ std::int64_t available_memory();
 void expect_memory(const Section& section, std::string_view key, double bytes,
                    std::string_view arithmetic);
 
-/// Lets malloc keep what is freed, up to 256 MiB at the end of the heap and blocks of less than 32 MiB, instead of giving it
-/// back to the system and taking it anew, page by page, in the next step of every node. First thing in main().
+/// Lets malloc keep what is freed, up to 256 MiB at the end of the heap, in place of giving it back to the system and taking
+/// it anew, page by page, in the next step of every node. Blocks of 1 MiB and more go back. First thing in main().
 void keep_freed_memory();
 
 /// Zeros that the system maps when they are touched: bytes to send or to receive, or a reserve that is given up where there

@@ -23,6 +23,7 @@
 
 #include "kernels/cpu_backend.hpp"
 #include "scenarios/run.hpp"
+#include "sim/base/memory.hpp"
 #include "sim/base/processor_time.hpp"
 #include "sim/base/random.hpp"
 #include "tests/benchmarks/measure.hpp"
@@ -370,6 +371,7 @@ std::string load() {
 
 int main(int count, char** words) {
   wait_passively(words);
+  keep_freed_memory();
   const std::size_t nodes = count > 1 ? std::strtoul(words[1], nullptr, 10) : 1024;
   const double budget = count > 2 ? std::strtod(words[2], nullptr) : 1.0;
   const int runs = count > 3 ? std::max(0, std::atoi(words[3])) : 3;
