@@ -21,12 +21,14 @@ int yields(Backoff& backoff, bool has_core) {
 }  // namespace
 
 TEST_CASE("backoff: it looks forty times without a nap, then naps longer and longer") {
-  Backoff backoff(Nap{50});
+  // Long ones: naps grow past them after two seconds, however long this thread has to wait for a core.
+  Backoff backoff(Nap{5000});
   for (int again = 0; again < 2; ++again) {
     CHECK(yields(backoff, false) == 40);  // and one nap
     std::vector<Nap> naps;
-    for (int i = 0; i < 4; ++i) naps.push_back(backoff.next());
-    CHECK(naps == std::vector<Nap>{Nap{20}, Nap{40}, Nap{50}, Nap{50}});
+    for (int i = 0; i < 10; ++i) naps.push_back(backoff.next());
+    CHECK(naps == std::vector<Nap>{Nap{20}, Nap{40}, Nap{80}, Nap{160}, Nap{320}, Nap{640},
+                                   Nap{1280}, Nap{2560}, Nap{5000}, Nap{5000}});
     backoff.reset();
   }
 }
