@@ -53,20 +53,24 @@ bool PartialAllreduce::waits_for_all(Step t) const {
          (settings_.is_full && settings_.is_full(t));
 }
 
-/// The initiators of step t, all different: the number of nodes is a power of two, and the stride is odd.
-std::span<const NodeId> PartialAllreduce::chain(Step t) {
-  if (t == chained_) return chain_;  // once per step, not per piece
+/// The initiators of a step are all different: the number of nodes is a power of two, and the stride is odd.
+const PartialAllreduce::Link& PartialAllreduce::link(Step t) {
+  if (t == linked_) return link_;  // once per step, not per piece
   const auto nodes = static_cast<std::uint64_t>(node_.nodes());
   Random random = node_.shared_random("initiator", t);
-  std::uint64_t next = random.below(nodes);
-  chain_.assign(1, static_cast<NodeId>(next));
+  std::uint64_t at = random.below(nodes);
   const std::uint64_t stride = settings_.initiators == 1 ? 0 : 2 * random.below(nodes / 2) + 1;
-  while (std::ssize(chain_) < settings_.initiators) {
-    next = (next + stride) % nodes;
-    chain_.push_back(static_cast<NodeId>(next));
+  link_ = {};
+  for (NodeId i = 0; i < settings_.initiators && !link_.is_in; ++i) {
+    const std::uint64_t next = (at + stride) % nodes;
+    if (static_cast<NodeId>(at) == node_.id()) {
+      const bool is_last = i + 1 == settings_.initiators;
+      link_ = {.is_in = true, .is_first = i == 0, .next = is_last ? -1 : static_cast<NodeId>(next)};
+    }
+    at = next;
   }
-  chained_ = t;
-  return chain_;
+  linked_ = t;
+  return link_;
 }
 
 Task<std::vector<PartialAllreduce::Result>> PartialAllreduce::enter(Step t, Vector v) {
@@ -96,9 +100,7 @@ Task<PartialAllreduce::Result> PartialAllreduce::enter_piece(Step t, std::size_t
   const Step n = number(t, i);
   // The communication fibre waits for messages, so the program wakes it by one to itself.
   if (settings_.activation == ActivationPolicy::chain && !waits_for_all(t)) {
-    const std::span<const NodeId> initiators = chain(t);
-    if (std::ranges::find(initiators, node_.id()) != initiators.end())
-      node_.send(node_.id(), tag_of(Channel::chain, n));
+    if (link(t).is_in) node_.send(node_.id(), tag_of(Channel::chain, n));
   } else if (done_ < n) {
     node_.send(node_.id(), tag_of(Channel::entry), {}, static_cast<double>(n));
   }
@@ -157,13 +159,12 @@ Task<> PartialAllreduce::wait_for_start(Step t, Step n) {
       early_.push_back(std::move(got.message));
       activated_ = n;
     } else if (got.index == 3) {
-      const std::span<const NodeId> initiators = chain(t);
-      const auto own = std::ranges::find(initiators, node_.id());
-      if (++linked < (own == initiators.begin() ? 1 : 2)) continue;
-      if (own + 1 == initiators.end()) {
+      const Link& own = link(t);
+      if (++linked < (own.is_first ? 1 : 2)) continue;
+      if (own.next < 0) {
         activated_ = n;
       } else {
-        node_.send(own[1], tag_of(Channel::chain, n));
+        node_.send(own.next, tag_of(Channel::chain, n));
       }
     } else {
       activated_ = std::max(activated_, static_cast<Step>(got.message.number));

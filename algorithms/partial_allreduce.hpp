@@ -87,6 +87,13 @@ class PartialAllreduce {
     Vector taken_sum;  // its sum
   };
 
+  /// What a node knows of the chain of initiators of a step.
+  struct Link {
+    bool is_in = false;  // whether the node is one of them
+    bool is_first = false;
+    NodeId next = -1;  // whom it tells; -1: it is the last
+  };
+
   Task<Result> enter_piece(Step t, std::size_t i, Vector v);
   Task<> serve();
   Task<> run(Step t, std::size_t i);
@@ -94,7 +101,7 @@ class PartialAllreduce {
   Task<Vector> exchange(Step t, Step n, Vector v);
   void activate_others(Step t, Step n);
   bool waits_for_all(Step t) const;
-  std::span<const NodeId> chain(Step t);
+  const Link& link(Step t);
   Step number(Step t, std::size_t i) const {
     return t * static_cast<Step>(slots_.size()) + static_cast<Step>(i);
   }
@@ -111,8 +118,8 @@ class PartialAllreduce {
   std::vector<int> bits_;
   std::span<const NodeId> members_;
   std::vector<NodeId> group_;  // these, unless they are all nodes
-  Step chained_ = -1;          // step of this:
-  std::vector<NodeId> chain_;
+  Step linked_ = -1;           // step of this:
+  Link link_;
   int group_size_ = 1;
   bool is_over_ = false;
   std::vector<Message> early_;  // data of an operation whose start they caused
