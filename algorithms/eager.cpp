@@ -51,12 +51,10 @@ struct EagerSettings {
 Task<Vector> synchronized(Node& node, const EagerSettings& settings, Step t, Vector x) {
   const Tag tag = tag_of(Channel::collective, t);
   if (settings.is_average) {
-    const std::span<const NodeId> everybody = node.everybody();
-    x = co_await allreduce(node, everybody, tag, x, settings.collective);
-    x.scale(1.0 / node.nodes());
-    co_return x;
+    x = co_await average(node, node.everybody(), tag, x, settings.collective);
+  } else {
+    x = co_await broadcast(node, tag, x);
   }
-  x = co_await broadcast(node, tag, x);
   co_return x;
 }
 

@@ -144,6 +144,7 @@ FURTHER_SYNCHRONOUS = {
     "powersgd": ["kind=powersgd"],
     "powersgd_alternating": ["kind=powersgd", "sides=alternating", "exact_steps=2"],
     "quasi_global": ["kind=quasi_global"],
+    "relay": ["kind=relay", "exchange=tensors"],
 }
 SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
 for settings in SYNCHRONOUS.values():

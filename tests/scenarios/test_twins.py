@@ -72,6 +72,26 @@ def d2(w, x, steps, rate, mixing):
     return x
 
 
+def relay(w, x, steps, optimizer):
+    """Everybody's mean of all models whose way along the tree, of a step for each edge, has come to its end. Of a ring the edge
+    in the middle, seen from node 0, is no part of the tree."""
+    nodes = len(x)
+    is_edge = (w > 0) & ~np.eye(nodes, dtype=bool)
+    if nodes > 2 and all(is_edge.sum(axis=0) == 2):
+        middle = nodes // 2
+        is_edge[middle, middle + 1] = is_edge[middle + 1, middle] = False
+    distance = np.full((nodes, nodes), np.inf)
+    for d in range(nodes):
+        reached = np.linalg.matrix_power(np.eye(nodes) + is_edge, d) > 0
+        distance[reached & np.isinf(distance)] = d
+    delay = np.maximum(distance - 1, 0).astype(int)
+    history = []
+    for t in range(steps):
+        history.append(x - optimizer.step(gradient(x), x))
+        x = np.array([np.mean([history[t - delay[i, j]][j] for j in range(nodes) if delay[i, j] <= t]) for i in range(nodes)])
+    return x
+
+
 def choco(w, x, steps, optimizer, order, consensus_rate):
     """Without compression, estimates begin at zero."""
     estimate = np.zeros(len(x))
@@ -137,6 +157,7 @@ class Twins(TwinCase):
                 for twin in (gradient_tracking, push_pull):
                     self.expect(twin(w, x, 12, Optimizer(nodes, **settings), order), nodes, 12,
                                 {"kind": twin.__name__, "order": order, **settings}, topology=topology)
+            self.expect(relay(w, x, 12, Optimizer(nodes, **settings)), nodes, 12, {"kind": "relay", **settings}, topology=topology)
             for order in ("mix_new", "mix_old"):
                 self.expect(choco(w, x, 12, Optimizer(nodes, **settings), order, 0.6), nodes, 12,
                             {"kind": "choco", "compression": "none", "order": order, "consensus_rate": 0.6, **settings},

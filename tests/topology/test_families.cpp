@@ -1,5 +1,5 @@
-// The exact structure of the topologies with a closed form: ring, complete, star, hypercube, torus,
-// exponential.
+// The exact structure of the topologies with a closed form: ring, complete, tree, star, hypercube,
+// torus, exponential.
 
 #include <cmath>
 
@@ -52,6 +52,24 @@ TEST_CASE("a topology beyond the memory is refused with the numbers") {
   CHECK(test::refusal("random_regular", 20'000, {{"degree", "19998"}}) ==
         "t.ini:2: topology.kind would have 4e+08 arcs of 40 bytes each, more than the limit of "
         "100000000");
+}
+
+TEST_CASE("in a tree each node talks with the one above it and those below it") {
+  const auto binary = test::make("tree", 6);
+  CHECK(test::peers(binary.in(0)) == Peers{1, 2});
+  CHECK(test::peers(binary.in(1)) == Peers{0, 3, 4});
+  CHECK(test::peers(binary.in(2)) == Peers{0, 5});
+  CHECK(test::peers(binary.in(5)) == Peers{2});
+  CHECK(binary.in(1)[0].weight == 0.25F);  // 1 / (1 + 3)
+  CHECK(binary.in(2)[1].weight == 1.0F / 3);
+  const auto path = test::make("tree", 4, {{"children", "1"}});
+  CHECK(test::peers(path.in(0)) == Peers{1});
+  CHECK(test::peers(path.in(2)) == Peers{1, 3});
+  CHECK(path.arc_count() == 6);
+  CHECK(test::mixing_matrix(test::make("tree", 5, {{"children", "9"}})) ==
+        test::mixing_matrix(test::make("star", 5)));
+  CHECK(test::refusal("tree", 4, {{"children", "0"}}) ==
+        "t.ini:3: topology.children must be at least 1, got 0");
 }
 
 TEST_CASE("in a star everybody talks with node 0 alone") {

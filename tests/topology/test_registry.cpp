@@ -26,8 +26,8 @@ test::Keys needed_keys(std::string_view name, NodeId nodes,
 
 /// Weights set by a theorem, so no key `lazy`.
 bool has_own_weights(std::string_view name) {
-  return name == "exponential" || name == "one_peer_exponential" || name == "equi_dynamic" ||
-         name == "equi_static" || name == "random_matching";
+  return name == "base_graph" || name == "exponential" || name == "one_peer_exponential" ||
+         name == "equi_dynamic" || name == "equi_static" || name == "random_matching";
 }
 
 bool are_equal(const Topology& a, const Topology& b) {
@@ -120,8 +120,8 @@ TEST_CASE("two nodes average whatever the topology") {
 }
 
 TEST_CASE("a node alone keeps everything") {
-  for (const char* kind :
-       {"ring", "complete", "star", "hypercube", "torus", "exponential", "one_peer_exponential"}) {
+  for (const char* kind : {"ring", "complete", "star", "hypercube", "torus", "exponential",
+                           "one_peer_exponential", "base_graph", "tree"}) {
     CAPTURE(kind);
     const auto topology = test::make(kind, 1);
     CHECK(topology.period() == 1);
