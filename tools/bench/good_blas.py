@@ -8,15 +8,16 @@ OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-pthread"
 def use_good_blas():
     """Starts this script anew with OpenBLAS, told which processor this is: Debian's does not know new ones and would
     fall back to kernels without AVX (OpenBLAS issue 4267)."""
-    if "OPENBLAS_CORETYPE" in os.environ:
+    preload = f"{OPENBLAS}/libblas.so.3"
+    if preload in os.environ.get("LD_PRELOAD", ""):
         return
+    if not os.path.exists(preload):
+        sys.exit(f"{os.path.basename(sys.argv[0])}: needs OpenBLAS (libopenblas0-pthread): with another BLAS the others would be slower "
+                 "than they could be")
     with open("/proc/cpuinfo", encoding="ascii") as cpuinfo:
         flags = cpuinfo.read()
     os.environ["OPENBLAS_CORETYPE"] = "SkylakeX" if "avx512bw" in flags else "Haswell"
-    if os.path.exists(f"{OPENBLAS}/libblas.so.3"):
-        os.environ["LD_PRELOAD"] = f"{OPENBLAS}/libblas.so.3"
-    else:
-        print("no OpenBLAS (libopenblas0-pthread): the others are slower than they could be")
+    os.environ["LD_PRELOAD"] = preload
     os.execv(sys.executable, [sys.executable, *sys.argv])
 
 
