@@ -319,7 +319,7 @@ GraphFile read_graphml(const std::string& text, Attention& attention) {
 
 GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAttributes& known) {
   const bool is_graphml = format == GraphFormat::graphml;
-  const std::string plain = is_graphml ? text : plain_dot(text);
+  const std::string plain = is_graphml ? plain_graphml(text) : plain_dot(text);
   Attention attention(known);
   try {
     // Before Boost recurses: the scan refuses what is nested too deep.

@@ -113,6 +113,17 @@ bool is_one_word(std::string_view word) {
   return points <= 1 && digits >= 1 && points + digits == std::ssize(word);
 }
 
+/// Whether a tag of XML has an attribute of that name.
+bool has_attribute(std::string_view tag, std::string_view name) {
+  constexpr std::string_view spaces = " \t\r\n";
+  for (std::size_t at = tag.find(name); at != tag.npos; at = tag.find(name, at + 1)) {
+    const std::size_t behind = tag.find_first_not_of(spaces, at + name.size());
+    const bool begins = at > 0 && spaces.find(tag[at - 1]) != spaces.npos;
+    if (begins && behind != tag.npos && tag[behind] == '=') return true;
+  }
+  return false;
+}
+
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
 /// A value in quotes.
@@ -147,6 +158,30 @@ TagLines find_tags(std::string_view text) {
     }
   }
   return lines;
+}
+
+std::string plain_graphml(std::string_view text) {
+  constexpr std::string_view tag = "<key", owner = " for=\"all\"";
+  std::string plain;
+  for (Scanner scan(text); !scan.at_end();) {
+    const std::size_t begin = scan.place();
+    if (scan.is_at("<!--")) {
+      scan.skip_past("-->");
+    } else if (scan.is_at("<![CDATA[")) {
+      scan.skip_past("]]>");
+    } else if (scan.next() == '<') {
+      scan.skip_tag();
+    } else {
+      scan.skip();
+    }
+    const std::string_view skipped = text.substr(begin, scan.place() - begin);
+    plain += skipped;
+    const bool is_key =
+        skipped.starts_with(tag) && skipped.substr(tag.size()).find_first_of(" \t\r\n/>") == 0;
+    if (is_key && !has_attribute(skipped, "for"))
+      plain.insert(plain.size() - skipped.size() + tag.size(), owner);
+  }
+  return plain;
 }
 
 OperatorLines find_operators(std::string_view text) {

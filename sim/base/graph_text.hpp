@@ -17,6 +17,9 @@ struct TagLines {
 /// Throws GraphFileError for what is nested so deep that Boost's reader, which recurses, would end the program.
 TagLines find_tags(std::string_view text);
 
+/// The same graph, on the same lines, with what Boost's reader misses in a <key> that does not say what it is for: all.
+std::string plain_graphml(std::string_view text);
+
 /// Lines of the operators -- and -> of a DOT file, in order, and of the first use of each name.
 struct OperatorLines {
   std::map<std::string, std::size_t> names;

@@ -69,6 +69,22 @@ TEST_CASE("a GraphML file makes the graph that it lists") {
   CHECK(topology.in(3)[0].weight == 0.25f);
 }
 
+TEST_CASE("a <key> of a GraphML file that does not say what it is for is for all") {
+  // As GraphML's schema has it.
+  const test::TemporaryDirectory directory;
+  const auto path = directory.write(
+      "g.graphml",
+      "<?xml version=\"1.0\"?>\n<!-- <key> -->\n<graphml>\n<key\n id=\"w\" attr.name=\"weight\"/>\n"
+      "<key id=\"c\" attr.name=\"color\" attr.type=\"string\" ></key>\n<key for = 'edge' "
+      "id=\"d\"/>\n"
+      "<graph edgedefault=\"undirected\">\n" +
+          nodes_named({"0", "1"}) +
+          edge("0", "1", "<data key=\"w\">0.25</data><data key=\"c\">red</data>") +
+          "</graph>\n</graphml>\n");
+  const auto topology = make_file(path, 2);
+  CHECK(topology.in(0)[0].weight == 0.25F);
+}
+
 TEST_CASE("names that contain the numbers 0..n-1 are numbers, in any order and beyond ten") {
   const test::TemporaryDirectory directory;
   // The directed cycle 0 -> 1 -> ... -> 11 -> 0. In order of name n10 would come before n2.
