@@ -15,6 +15,7 @@ namespace starling::transforms {
 void compute(const KeepLargest& t, const TransformJob& job);
 void compute(const KeepAbove& t, const TransformJob& job);
 void compute(const KeepSide& t, const TransformJob& job);
+void compute(const Signs& t, const TransformJob& job);
 void compute(const SignedPositions& t, const TransformJob& job);
 void compute(const ScatterSigns& t, const TransformJob& job);
 void compute(const Scatter& t, const TransformJob& job);

@@ -91,6 +91,8 @@ struct MapKernel {
           const float v = t.in[0][i];
           return (flag ? v < 0 : v > 0) ? v : 0.0F;
         });
+      case Map::signs:
+        return each([&](std::uint32_t i) { return t.in[0][i] >= 0 ? 1.0F : -1.0F; });
       case Map::signed_positions:
         return each([&](std::uint32_t i) {
           return float_of(bits_of(t.in[0][i]) << 1 | bits_of(t.in[0][t.out_size + i]) >> 31);

@@ -10,6 +10,7 @@ namespace starling::cuda {
 enum class Map : std::uint32_t {
   keep_above,
   keep_side,
+  signs,
   signed_positions,
   clear_where,
   gather,

@@ -38,6 +38,7 @@ std::size_t size_of(const KeepLargest& t, Sizes sizes) {
 }
 std::size_t size_of(const KeepAbove&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 std::size_t size_of(const KeepSide&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
+std::size_t size_of(const Signs&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 std::size_t size_of(const SignedPositions&, Sizes sizes) {
   ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs", sizes.where);
   return sizes.floats[0] / 2;
@@ -84,7 +85,7 @@ std::size_t size_of(const FromLevels& t, Sizes sizes) {
 
 std::size_t size_of(const Ternarize&, Sizes sizes) { return Inputs(sizes, 2).expect(1, 1)[0]; }
 std::size_t size_of(const ToIntegers& t, Sizes sizes) {
-  ensure(t.bits >= 2 && t.bits <= 24, "fields of 2 to 24 bits", sizes.where);
+  ensure(t.bits >= 1 && t.bits <= 24, "fields of 1 to 24 bits", sizes.where);
   return packed_words(Inputs(sizes, 1)[0], t.bits);
 }
 std::size_t size_of(const FromIntegers& t, Sizes sizes) {

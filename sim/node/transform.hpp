@@ -82,6 +82,11 @@ struct ClearWhere {
   bool operator==(const ClearWhere&) const = default;
 };
 
+/// v (d) -> 1 where v_i >= 0, -1 elsewhere.
+struct Signs {
+  bool operator==(const Signs&) const = default;
+};
+
 // --- Quantizing ----------------------------------------------------------------------------------------------
 
 /// v (d) -> code: 16-bit floats, rounded to nearest even: IEEE half precision (overflow becomes infinity), or bfloat16.
@@ -335,7 +340,7 @@ struct LargestDifference {
 namespace starling {
 
 using Transform = std::variant<
-    transforms::KeepLargest, transforms::KeepAbove, transforms::KeepSide,
+    transforms::KeepLargest, transforms::KeepAbove, transforms::KeepSide, transforms::Signs,
     transforms::SignedPositions, transforms::ScatterSigns, transforms::Scatter,
     transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere, transforms::ToHalf,
     transforms::FromHalf, transforms::ToLevels, transforms::FromLevels, transforms::Ternarize,

@@ -428,7 +428,8 @@ TEST_CASE("weight decay is a spring, drawn at the model where the gradient is ta
   // f = 1/2 (x - c)^2 with a decay of 1 has the gradient 2 (x - c / 2), that of (x - c / 2)^2. Not so where decay comes after
   // codes of gradients, or late gradients, or beside tracked ones. On a star weights of push-sum are not 1.
   const std::set<std::string_view> others{
-      "a2sgd", "async_parameter_server", "eager", "gradient_tracking", "lqsgd", "terngrad"};
+      "a2sgd",   "async_parameter_server", "eager", "gradient_tracking", "lqsgd", "sign_sgd",
+      "terngrad"};
   std::vector<std::string> methods;
   for (const auto& entry : algorithms::catalog())
     if (!others.contains(entry.name)) methods.push_back(section_of(entry.name));

@@ -222,6 +222,7 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
         check(ScatterRandom{d, 1.5F, stream}, {code(GatherRandom{count, stream})});
       }
       check(KeepAbove{0.5F}, {v});
+      check(Signs{}, {v});
       check(ClearWhere{}, {v, mask});
       for (const bool yes : {false, true}) {
         check(ToHalf{yes}, {v});
@@ -250,7 +251,7 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
         check(FromFloat4{bucket, d}, {code(ToFloat4{bucket})});
       }
       check(Hash{}, {v});
-      for (const std::uint32_t bits : {2U, 5U, 24U}) {
+      for (const std::uint32_t bits : {1U, 2U, 5U, 24U}) {
         Values whole(v.size());
         for (std::size_t i = 0; i < v.size(); ++i) whole[i] = std::nearbyint(3 * v[i]);
         check(ToIntegers{bits}, {whole});

@@ -109,6 +109,16 @@ TEST_CASE("positions of a part count from where it lies in the whole") {
   CHECK(code[3] == 2);
 }
 
+TEST_CASE("signs are 1 or -1, and one bit each as whole numbers of one bit") {
+  const Values v{0.5F, -2, 0, -0.0F, -1e-40F, 1e-40F};
+  const Values signs = apply(Signs{}, {v});
+  CHECK(signs == Values{1, -1, 1, 1, -1, 1});
+  const Values code = apply(ToIntegers{1}, {signs});
+  REQUIRE(code.size() == 1);
+  CHECK(std::bit_cast<std::uint32_t>(code[0]) == 0b010010);
+  CHECK(apply(Signs{}, {apply(FromIntegers{1, 6}, {code})}) == signs);
+}
+
 TEST_CASE(
     "signed positions: 31 bits and a sign, read back with one magnitude or one for each side") {
   const Values v{0.5F, -2, 3, 0, -0.25F};

@@ -40,7 +40,7 @@ def children(pid):
 
 def wait_until_at_work(pid, processes, seconds=2):
     """Until so many processes that `pid` has started have computed for so long, however busy the machine is."""
-    for _ in range(600):
+    for _ in range(1800):
         if sum(used >= seconds for used in of_children(pid).values()) >= processes:
             return
         time.sleep(0.1)

@@ -265,6 +265,17 @@ def three_values(p, o, deviations):
     return x, [p.steps * down * (n - 1)] + [p.steps * up] * (n - 1)
 
 
+def majority_vote(p, o):
+    """signSGD, Signum: a bit for each entry to a server on node 0, and one back; weight decay is beside the votes."""
+    x, n, decay = p.start, p.nodes, o.settings["weight_decay"]
+    o.settings = {**o.settings, "weight_decay": 0}
+    for k in range(p.steps):
+        votes = np.where(o.step(p.gradient(x), x, k) >= 0, 1, -1).sum(axis=0)
+        x = x - o.rate(k) * (np.where(votes >= 0, 1, -1) + decay * x)
+    share = p.steps * ((p.dimension + 7) // 8)
+    return x, [share * (n - 1)] + [share] * (n - 1)
+
+
 def quasi_global(p, o, w):
     s, x, q = o.settings, p.start, 0
     for k in range(p.steps):
@@ -503,6 +514,10 @@ class CodeTwins(WorldCase):
             self.expect(lambda p, o, _: two_averages(p, o), "a2sgd", seed, {})
             deviations = (0, 1, 2.5)[seed % 3]
             self.expect(lambda p, o, _, d=deviations: three_values(p, o, d), "terngrad", seed, {"clip_deviations": deviations})
+
+    def test_majority_vote(self):
+        for seed in range(1, 9):
+            self.expect(lambda p, o, _: majority_vote(p, o), "sign_sgd", seed, {})
 
     def test_quasi_global_momentum(self):
         for seed in range(1, 7):

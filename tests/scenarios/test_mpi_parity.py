@@ -145,6 +145,8 @@ FURTHER_SYNCHRONOUS = {
     "powersgd_alternating": ["kind=powersgd", "sides=alternating", "exact_steps=2"],
     "quasi_global": ["kind=quasi_global"],
     "relay": ["kind=relay", "exchange=tensors"],
+    "sign_sgd": ["kind=sign_sgd"],
+    "sign_sgd_sharded": ["kind=sign_sgd", "servers=3", "weight_decay=0.1"],
 }
 SYNCHRONOUS.update({name: [f"algorithm.{key}" for key in keys] for name, keys in FURTHER_SYNCHRONOUS.items()})
 for settings in SYNCHRONOUS.values():
@@ -154,7 +156,7 @@ SYNCHRONOUS["a2sgd_stand_in"] = ["algorithm.kind=a2sgd", "algorithm.collective=r
 SYNCHRONOUS["random_matching"] = ["algorithm.kind=dpsgd", "topology.kind=random_matching"]
 SYNCHRONOUS["equi_dynamic"] = ["algorithm.kind=dpsgd", "topology.kind=equi_dynamic"]
 # Kinds whose nodes send by a fibre beside the program, too: how much they have sent when a step ends is a matter of time.
-SENDS_BESIDE = ("compressed_parameter_server", "dasgd", "easgd", "parameter_server", "streaming_diloco", "terngrad", "wagma")
+SENDS_BESIDE = ("compressed_parameter_server", "dasgd", "easgd", "parameter_server", "sign_sgd", "sign_sgd_sharded", "streaming_diloco", "terngrad", "wagma")
 # The law each asynchronous algorithm keeps over MPI, see below.
 ASYNCHRONOUS = {
     "adpsgd": ("mean", ["kind=adpsgd"]),
