@@ -1,255 +1,22 @@
 #!/usr/bin/python3
-"""The program as its user meets it: exit statuses, one clear sentence for every mistake, files that stay readable.
+"""The program as its user meets it: help, commands, what they print, and what is replayed.
 
 usage: test_command_line.py STARLING [MPIRUN]
 """
 
 import ctypes.util
-import gzip
 import os
 import re
 import resource
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import tempfile
 import time
 
 import h5py
 import numpy
-from runs import mpi_environment, obey_permissions
-
-GOOD = """# eight nodes on a ring
-[run]
-nodes = 8
-steps = 20
-[topology]
-kind = ring
-[network]
-kind = constant
-latency = 20 us
-[compute]
-gradient = 1 ms
-[workload]
-kind = mlp
-dataset = digits
-hidden = 8
-[algorithm]
-kind = dpsgd
-learning_rate = 0.05
-"""
-
-OF_MLP = "mlp\ndataset = digits\nhidden = 8"
-
-FLUID = ["network.kind=fluid", "network.bandwidth=1 GB/s"]
-
-# override or file contents -> exit status and what the sentence must contain
-MISTAKES = [
-    (["algorithm.learning_rat=0.1"], 2, "command line: algorithm.learning_rat is not a key here"),
-    (["algorithm.learning_rate=fast"], 2, "command line: algorithm.learning_rate must be a number, got fast"),
-    (["algorithm.learning_rate=0"], 2, "algorithm.learning_rate must be positive, got 0"),
-    (["compute.gradient=3"], 2, "compute.gradient"),
-    (["compute.gradient=3 miles"], 2, "compute.gradient"),
-    (["algorithm.kind=wagma", "algorithm.group_size=3"], 2, "algorithm.group_size must be a power of two, got 3"),
-    (["algorithm.kind=wagma", "run.nodes=6"], 2, "a power of two, got 6"),
-    (["topology.kind=hypercube", "run.nodes=6"], 2, "power of two"),
-    (["topology.kind=erdos_renyi", "topology.probability=0.001"], 2, "enough to connect 8 nodes"),
-    (["topology.kind=file", "topology.path=nowhere.graphml"], 2, "nowhere.graphml"),
-    (["topology.kind=file", "topology.path=apart.dot"], 2, "connected"),
-    (["workload.dataset=idx", "workload.directory=cut"], 2, "command line: workload.directory cut/train-images"),
-    (["workload.dataset=idx", f"workload.directory={300 * 'x'}"], 2, "/train-images-idx3-ubyte: cannot open: File name too long"),
-    (["workload.dataset=hdf5", "workload.path=nowhere.h5"], 2, "command line: workload.path nowhere.h5: cannot open"),
-    (["workload.dataset=hdf5", "workload.path=lzf.h5"], 2, "damaged, or stored with a filter that is not installed"),
-    (["compute.distribution=empirical", "compute.samples=nowhere.csv"], 2, "compute.samples nowhere.csv: cannot open"),
-    (["algorithm.learning_rate=1e30"], 1, "the run diverged"),
-    (["run.output=/proc/nowhere/x.h5"], 1, "/proc/nowhere"),
-    (["failures.stop=3 @ 5 ms"], 1, ": node 3 stopped at 0.005 s; "),
-    (["failures.stop=8 @ 5 ms"], 2, "failures.stop must name nodes from 0 to 7, got 8"),
-    (["failures.lose=0.1", "network.eager_limit=8 KiB"], 2, "network.eager_limit must be infinite with [failures]"),
-    (["network.eager_limit=-1 B"], 2, "network.eager_limit"),
-    (["network.eager_limit=often"], 2, "; or infinite"),
-    (["failures.lose=0.1", "network.collectives=analytic"], 2,
-     "failures.lose needs network.collectives = expanded, which changes nothing for an algorithm without collectives"),
-    # A closed form would leave these out without a word.
-    ([*FLUID, "network.link_schedule=away.csv", "network.collectives=analytic"], 2, "network.link_schedule needs network.collectives ="),
-    ([*FLUID, "network.failure_interval=1 s", "network.collectives=analytic"], 2, "network.failure_interval needs network.collectives ="),
-    ([*FLUID, "network.slow_hosts=3", "network.collectives=analytic"], 2, "network.slow_hosts needs network.collectives = expanded"),
-    ([*FLUID, "network.host_latencies=3: 1 s", "network.collectives=analytic"], 2, "network.host_latencies needs network.collectives ="),
-    ([*FLUID, "network.link_bandwidths=host 3 *: 1 MB/s", "network.collectives=analytic"], 2,
-     "network.link_bandwidths needs network.collectives = expanded: collectives in closed form take all links for alike"),
-    ([*FLUID, "network.link_latencies=*: 1 us, host 3 *: 1 s", "network.collectives=analytic"], 2, "network.link_latencies needs"),
-    (["network.kind=loggp", "network.preset=edr", "network.slowdowns=3: 9", "network.collectives=analytic"], 2,
-     "network.slowdowns needs network.collectives = expanded"),
-    (["compute.distribution=published"], 2, "compute.name is missing"),
-    (["compute.distribution=trace", "compute.trace=nowhere.csv"], 2, "compute.trace nowhere.csv: cannot open"),
-    (["nonsense.key=1"], 2, "nonsense"),
-    (["workload.wire_parameters=-1"], 2, "workload.wire_parameters"),
-    # Keys that nothing would come of without another one.
-    ([*FLUID, "network.local_bandwidth=9 GB/s"], 2, "network.local_bandwidth needs nodes_per_host"),
-    ([*FLUID, "network.local_latency=1 us"], 2, "network.local_latency needs nodes_per_host"),
-    (["failures.reliable_nodes=2"], 2, "failures.reliable_nodes needs mean_time_between_failures"),
-    (["network.cache=30 MB", "network.reduction_bandwidth=2 GB/s"], 2, "network.cache needs cache_bandwidth, without which"),
-    (["network.cache=30 MB", "network.cache_bandwidth=3 GB/s"], 2, "network.cache needs reduction_bandwidth, without which"),
-    (["network.cache_bandwidth=3 GB/s"], 2, "network.cache_bandwidth needs cache, which"),
-    (["network.bandwidth=1e-300 B/s"], 1, " B at next to no bandwidth take longer than the clock holds (106 days)"),
-]
-
-BLOBS = ["workload.dataset=blobs"]
-# What no machine can hold, or no clock: refused before memory is asked for, with the arithmetic or the bound.
-ABSURD = [
-    (["run.nodes=1e12"], 2, "run.nodes must be fewer: 1000000000000 nodes * 380 B beside their models = 353902.6 GiB"),
-    (["workload.hidden=1048576,1048576"], 1, "8 nodes * 1099591319562 parameters * 4 B = 32770.4 GiB"),
-    (["workload.hidden=1000000000"], 2, "the weights between two such layers would take 1000000000 * 1000000000 * 4 B"),
-    (["workload.batch_size=1000000000"], 2, "workload.batch_size must be from 1 to 1048576, got 1000000000"),
-    ([*BLOBS, "workload.samples=1000000000", "workload.features=1000000"], 2,
-     "workload.samples must be fewer: 1000000500 samples * 1000000 features * 4 B = 3725292.2 GiB"),
-    ([*BLOBS, "workload.samples=1000000000000"], 2, "workload.samples must be from 1 to 1073741824"),
-    ([*BLOBS, "workload.samples=1", "workload.features=1000000", "workload.classes=1000000"], 2,
-     "workload.classes must be fewer: 1000000 centers * 1000000 features * 8 B = 7450.6 GiB"),
-    ([*BLOBS, "workload.classes=1000000000"], 2, "workload.classes must be from 1 to 1000000"),
-    (["workload.partition=by_label", "workload.shards_per_node=1000000000"], 2, "workload.shards_per_node must be from 1 to"),
-    (["workload.kind=cnn", "workload.layers=dense 1000000000"], 2, "must have numbers up to 1048576 in layer 1"),
-    (["workload.kind=cnn", "workload.layers=dense 1000000, dense 1000000"], 2, "at most 2147483647 parameters"),
-    (["workload.kind=transformer", "workload.width=1000000000"], 2, "workload.width must be from 1 to 65536"),
-    (["workload.kind=transformer", "workload.layers=1000000000"], 2, "workload.layers must be from 1 to 1000"),
-    (["workload.kind=quadratic", "workload.dimension=1e12"], 2, "workload.dimension must be from 1 to 2147483647"),
-    (["workload.kind=quadratic", "workload.dimension=1e9", "run.nodes=10000"], 2,
-     "workload.dimension must be fewer: 10000 nodes * 1000000000 curvatures and centers * 8 B = 74505.8 GiB"),
-    (["workload.kind=transformer", "workload.dataset=sequences", "workload.samples=16777216", "workload.context=65536",
-      "workload.median_length=1e6"], 2, "workload.samples must be fewer: 16777716 samples * 65536 tokens * 4 B = 4096.1 GiB"),
-    (["workload.kind=navigation", "workload.side=256", "workload.maps=65536", "run.nodes=10000"], 2,
-     "workload.maps must be fewer: 10000 nodes * 65536 maps * 65536 cells * 1 B = 40000.0 GiB"),
-    (["workload.kind=navigation", "workload.environments=65536", "workload.rollout_steps=65536"], 2,
-     "workload.rollout_steps must be fewer: 65536 environments * 65536 moves * 67 numbers * 4 B = 1072.0 GiB"),
-    (["workload.kind=timing", "workload.parameters=1e14"], 2, "workload.parameters must be from 0 to 10000000000000"),
-    (["workload.kind=timing", "workload.tensors=1e15"], 2, "workload.tensors must be whole numbers of floats"),
-    (["workload.wire_parameters=1e15"], 2, "workload.wire_parameters must be from 0 to 10000000000000"),
-    (["workload.wire_parameters=1e13", "network.bandwidth=10 MB/s"], 1, "virtual time passes the end of the clock (106 days)"),
-    (["run.nodes=100000", "topology.kind=random_regular", "topology.degree=50000"], 2, "would have 5e+09 arcs of 40 bytes each"),
-    (["topology.kind=random_matching", "topology.rounds=1e12"], 2, "would have 8e+12 arcs of 40 bytes each"),
-    (["topology.kind=equi_static", "topology.degree=1e12"], 2, "topology.degree must be from 1 to 1000000"),
-    (["topology.kind=torus", "topology.sides=1000000000x1000000000"], 2, "topology.sides must multiply to the 8 nodes"),
-    ([*FLUID, "network.fabric=hyperx", "network.sides=3000,3000"], 2, "gives a fabric of 2 * 2.7e+10 links"),
-    ([*FLUID, "network.fabric=torus", "network.sides=1000000,1000000"], 2, "gives a fabric of 1000000000000 hosts"),
-    ([*FLUID, "network.fabric=fat_tree", "network.k=1000000"], 2, "gives a fabric of 2.5e+17 hosts"),
-    ([*FLUID, "network.fabric=dragonfly", "network.routers=1000000", "network.groups=1000000"], 2, "fabric of 2000000000000"),
-    (["algorithm.kind=wagma", "algorithm.group_size=1073741824"], 2, "must be at most the number of nodes (8)"),
-    (["algorithm.kind=parameter_server", "algorithm.servers=1000000000"], 2, "must be from 1 to the number of nodes (8)"),
-    (["algorithm.kind=powersgd", "algorithm.rank=1000000000"], 2, "algorithm.rank must be from 1 to 4096"),
-    ([*FLUID, "network.latency=2000 h"], 2, "network.latency must be at most 60 s, got 7200000 s"),
-    ([*FLUID, "network.local_latency=2 min"], 2, "network.local_latency must be at most 60 s, got 120 s"),
-    ([*FLUID, "network.host_latencies=1: 2 min"], 2, "must be at most 60 s, got 2 min"),
-    (["network.kind=tcp", "network.bandwidth=1 GB/s", "network.latency_factor=1e30"], 2, "latency_factor must be at most 1000"),
-    ([*FLUID, "network.failure_interval=1 ps"], 2, "network.failure_interval must be 0 s or at least 1 us, got 1 ps"),
-    (["algorithm.kind=allreduce", "algorithm.gathered=9223372036854775807 B"], 2, "algorithm.gathered must be from 0 to 1099511627776 B"),
-    (["run.timeline=1e12 s"], 2, "which is past the end of the clock (106 days)"),
-    (["compute.gradient=1e30 s"], 2, "which is past the end of the clock (106 days)"),
-    (["run.steps=1e15"], 2, "run.steps must be from 1 to 2^40"),
-]
-ABSURD_SWEEPS = [
-    ("workload.hidden = 1 .. 1000000000", "sweep.workload.hidden has a range of more than 1000000 values"),
-    ("workload.hidden = 1 .. 1000\nrun.seed = 1 .. 1000\nrun.steps = 1 .. 1000", "[sweep] has more than 1000000 points"),
-    ("run.steps = 1 .. 2\nrepeats = 1000000000", "sweep.repeats must be from 1 to 100000"),
-]
-
-
-class Folder:
-    """A temporary folder with the scenarios and broken files the cases need."""
-
-    def __init__(self, starling, path):
-        self.starling, self.path = os.path.abspath(starling), path
-        self.write("good.ini", GOOD)
-        self.write("arcs.dot", "digraph { 0 -> 1; 1 -> 2; 2 -> 3; 3 -> 0; 0 -> 2; }")
-        self.write("away.csv", "time, link, factor\n0 s, host 3 *, 0.5\n")
-        self.write("apart.dot", "graph G { " + "; ".join(f"{i}" for i in range(8)) + "; 0 -- 1; }")
-        with h5py.File(self.file("lzf.h5"), "w") as data:  # a filter that h5py has and the library has not
-            data.create_dataset("x", data=[[0.5] * 64] * 100, compression="lzf")
-            data["y"] = [0, 1] * 50
-        os.mkdir(self.file("cut"))
-        with gzip.open(self.file("cut/train-images-idx3-ubyte.gz"), "wb") as images:
-            images.write(struct.pack(">IIII", 0x803, 10, 8, 8) + bytes(10 * 64 - 7))  # seven bytes short
-        for name, magic, count in (("train-labels-idx1", 0x801, 10), ("t10k-labels-idx1", 0x801, 2)):
-            with open(self.file(f"cut/{name}-ubyte"), "wb") as labels:
-                labels.write(struct.pack(">II", magic, count) + bytes(count))
-        with open(self.file("cut/t10k-images-idx3-ubyte"), "wb") as images:
-            images.write(struct.pack(">IIII", 0x803, 2, 8, 8) + bytes(2 * 64))
-
-    def file(self, name):
-        return os.path.join(self.path, name)
-
-    def write(self, name, text):
-        with open(self.file(name), "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def run(self, *words, prefix=(), prepare=None):
-        return subprocess.run([*prefix, self.starling, *words], cwd=self.path, text=True, timeout=120, preexec_fn=prepare,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-
-
-def status_of(results):
-    status = results["facts"].attrs["status"]
-    return status.decode() if isinstance(status, bytes) else status
-
-
-def expect(done, status, sentence=""):
-    assert done.returncode == status, f"exit status {done.returncode}, expected {status}: {done.stdout}{done.stderr}"
-    assert sentence in done.stderr, f"expected '{sentence}' in: {done.stderr}"
-    if status != 0:
-        lines = [line for line in done.stderr.splitlines() if line.startswith("starling: ")]
-        assert len(lines) == 1, f"expected one sentence, got: {done.stderr}"
-
-
-def check_mistakes(folder):
-    """Every mistake ends with its status and one sentence, and leaves no results file that cannot be opened."""
-    for overrides, status, sentence in MISTAKES:
-        output = folder.file("mistake.h5")
-        words = overrides if any(o.startswith("run.output") for o in overrides) else [*overrides, "-o", output]
-        try:
-            expect(folder.run("run", "good.ini", *words), status, sentence)
-        except AssertionError as error:
-            raise AssertionError(f"{overrides}: {error}") from error
-        if os.path.exists(output):
-            with h5py.File(output, "r") as results:
-                assert "failed" in status_of(results), status_of(results)
-            os.remove(output)
-        assert not os.path.exists(output + ".partial")
-
-
-def check_keys_of_other_kinds(folder):
-    """Another kind has other keys: which one has them, and how to go on without an editor. A section that is not there is no missing key."""
-    folder.write("wagma.ini", GOOD.replace("kind = dpsgd", "kind = wagma\ngroup_size = 4\ntau = 5"))
-    place, cure = ": algorithm.group_size is not a key here; known keys: ", "; algorithm.group_size=default algorithm.tau=default takes away"
-    for words, start, end in ((["wagma.ini", "algorithm.kind=allreduce"], f"wagma.ini:18{place}", f"; kind = wagma has it{cure} what the file sets, on the command line or zipped in [sweep]"),
-                              (["good.ini", "algorithm.group_size=4"], f"command line{place}", "; kind = wagma has it"),
-                              (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ", "; kind = fluid, loggp, tcp has it"),
-                              (["good.ini", "network.fabric=torus", "network.sides=2, 4"], "command line: network.fabric is not a key here; ",
-                               "; kind = fluid, tcp has it"),
-                              (["good.ini", "topology.kind=complete", "topology.sides=2, 4"], "command line: topology.sides is", "; kind = torus has it"),
-                              (["good.ini", "workload.hiden=4"], "command line: workload.hiden is", "; did you mean hidden?")):
-        done = folder.run("describe", *words)
-        expect(done, 2, f"starling: {start}")
-        assert done.stderr.endswith(f"{end}\n"), done.stderr
-    assert folder.run("describe", "wagma.ini", "algorithm.kind=allreduce", *cure.split()[1:3]).returncode == 0
-    folder.write("short.ini", GOOD.replace("[network]\nkind = constant\nlatency = 20 us\n", ""))
-    expect(folder.run("run", "short.ini"), 2, "short.ini has no section [network]: network.kind is missing")
-
-
-def check_absurd_requests(folder):
-    """Refused with one sentence by a process that may have 1 GiB of address space, and within seconds."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-    folder.write("bare.ini", GOOD.replace("dataset = digits\nhidden = 8\n", ""))  # for workloads of other kinds, too
-    for overrides, status, sentence in ABSURD:
-        try:
-            expect(folder.run("run", "bare.ini", *overrides, "-o", folder.file("absurd.h5"), prepare=limit), status, sentence)
-        except AssertionError as error:
-            raise AssertionError(f"{overrides}: {error}") from error
-    for number, (section, sentence) in enumerate(ABSURD_SWEEPS):
-        folder.write(f"sweep{number}.ini", GOOD + f"[sweep]\n{section}\n")
-        expect(folder.run("sweep", f"sweep{number}.ini", prepare=limit), 2, sentence)
+from command_line import FLUID, GOOD, OF_MLP, expect, run_cases, status_of
 
 
 def check_usage(folder):
@@ -442,57 +209,6 @@ def check_summaries(folder):
     assert "no numbers are kept" in folder.run("describe", "timing.ini").stdout
 
 
-def check_no_file_is_lost(folder):
-    """What is no results file is not replaced by one, nor a results file by its own export or page, nor anything else by an export."""
-    folder.write("thesis.txt", "years of work")
-    expect(folder.run("run", "good.ini", "-o", "thesis.txt"), 1, "thesis.txt: is there already and no results file")
-    expect(folder.run("run", "good.ini", "-o", "good.ini"), 1, "good.ini: is there already and no results file")
-    with h5py.File(folder.file("samples.h5"), "w") as data:
-        data["x"] = data["y"] = range(10)
-    expect(folder.run("run", "good.ini", "-o", "samples.h5"), 1, "samples.h5: is there already and no results file")
-    with h5py.File(folder.file("samples.h5"), "r") as data:
-        assert len(data["x"]) == 10
-    for _ in range(2):
-        expect(folder.run("run", "good.ini", "run.timeline=1 s", "-o", "kept.h5"), 0)
-    expect(folder.run("export", "kept.h5", "--table", "steps", "-o", "kept.h5"), 2, "is the results file itself")
-    for name, text in (("thesis.txt", "years of work"), ("own.csv", "step,time_seconds,test_loss\n1,0.1,2\n")):
-        folder.write(name, text)
-        for what in (["--trace"], ["--table", "evaluation"]):
-            expect(folder.run("export", "kept.h5", *what, "-o", name), 1, f"{name}: is there already and no export")
-        with open(folder.file(name)) as file:
-            assert file.read() == text
-    for mode, why in ((0o200, "is there already and no "), (0o400, "cannot write: Permission denied")):
-        for name, *words in (["held.csv", "export", "kept.h5", "--trace"], ["held.h5", "run", "good.ini"]):
-            expect(folder.run(*words, "-o", name), 0)
-            os.chmod(folder.file(name), mode)
-            expect(folder.run(*words, "-o", name, prepare=obey_permissions), 1, f"{name}: {why}")
-            os.remove(folder.file(name))
-    for table in ("steps", "evaluation", "evaluation_by_time", "nodes", "timeline", "links"):
-        for what in (["--table", table], ["--table", table], ["--trace"], ["--table", table]):
-            expect(folder.run("export", "kept.h5", *what, "-o", "export.csv"), 0)
-    with h5py.File(folder.file("kept.h5"), "r") as results:
-        assert status_of(results) == "complete"
-
-
-def check_interrupt(folder, number=signal.SIGINT):
-    """Ctrl-C, or a terminal that goes away, ends a run with a status that says so and leaves a results file that can be read."""
-    output = folder.file("interrupted.h5")
-    process = subprocess.Popen([folder.starling, "run", "good.ini", "run.steps=100000000", "-o", output],
-                               cwd=folder.path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                               env={**os.environ, "STARLING_HEARTBEAT": "1"},
-                               preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))  # nohup leaves it ignored
-    line = process.stderr.readline()  # comes after a second
-    for _ in range(3):  # timeout(1) sends it to the process, and to its group
-        process.send_signal(number)
-        time.sleep(0.002)
-    errors = process.communicate(timeout=60)[1]
-    assert re.fullmatch(r"  \d %, .*starting\n", line), line
-    assert process.returncode == 128 + number, f"{process.returncode}: {errors}"
-    with h5py.File(output, "r") as results:
-        assert status_of(results) == f"interrupted by signal {number}"
-        assert results["nodes/steps"][:].min() > 0
-
-
 def check_name(folder):
     """Lists of processes show the program by its name, though it starts itself once more."""
     environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
@@ -537,140 +253,6 @@ def check_progress_bar(folder):
     process.wait(timeout=60)
     os.close(reader)
     assert time.monotonic() < give_up, shown
-
-
-def check_disk_full(folder):
-    """A full disk is one sentence, and the file that was there before stays."""
-    mount = folder.file("small")
-    os.mkdir(mount)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", mount], check=False,
-                             stderr=subprocess.DEVNULL).returncode == 0
-    if not mounted:
-        print("SKIPPED disk full: no right to mount")
-        return "skipped"
-    try:
-        output = os.path.join(mount, "x.h5")
-        expect(folder.run("run", "good.ini", "-o", output), 0)
-        expect(folder.run("run", "good.ini", "run.save_models=yes", "run.nodes=200", "-o", output), 1,
-               "No space left on device")
-        with h5py.File(output, "r") as results:
-            assert results["nodes/steps"].shape == (8,)
-    finally:
-        subprocess.run(["umount", mount], check=False)
-    return "passed"
-
-
-def check_log_on_a_full_disk(folder):
-    """What cannot be said on standard error changes neither how a run goes on nor how it ends."""
-    os.mkdir(folder.file("unsaid.h5.checkpoint.partial"))  # hence a warning that there is no checkpoint
-    for words, status in ((["run.steps=x"], 2), (["algorithm.learning_rate=1e30"], 1), (["run.checkpoint=5 steps"], 0)):
-        with open("/dev/full", "w", encoding="ascii") as log:
-            done = subprocess.run([folder.starling, "run", "good.ini", *words, "-o", "unsaid.h5"], cwd=folder.path, timeout=120,
-                                  stdout=subprocess.DEVNULL, stderr=log, check=False)
-        assert done.returncode == status, f"exit status {done.returncode} of {words}, expected {status}"
-    with h5py.File(folder.file("unsaid.h5"), "r") as results:
-        assert status_of(results) == "complete"
-
-
-def check_output_on_a_full_disk(folder):
-    """What is asked for on standard output and cannot be written there is one sentence, however much it is."""
-    for words in (["list", "--markdown"], ["list", "--brief"], ["describe", "good.ini"], ["--version"]):
-        with open("/dev/full", "w", encoding="ascii") as output:
-            done = subprocess.run([folder.starling, *words], cwd=folder.path, timeout=120, stdout=output, stderr=subprocess.PIPE,
-                                  text=True, check=False)
-        expect(done, 1, "starling: standard output: cannot write: No space left on device\n")
-
-
-def check_out_of_memory(folder):
-    """Memory that is not there is one sentence with the arithmetic, and the results so far are kept."""
-    limit = 1200 << 20  # bytes of address space
-
-    def prepare():
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-
-    output = folder.file("memory.h5")
-    # 1000 models of 64 * 8000 + 8000 + 8000 * 10 + 10 parameters of 4 bytes: 2.4 GB, and as much again while they mix.
-    words = ("run.nodes=1000", "workload.dataset=blobs", "workload.features=64", "workload.samples=1000",
-             "workload.hidden=8000", "run.steps=2", "-o", output)
-    done = folder.run("run", "good.ini", *words, prepare=prepare)
-    expect(done, 1, "out of memory: ")
-    assert " * 4 B = " in done.stderr, done.stderr
-    with h5py.File(output, "r") as results:
-        assert status_of(results).startswith("failed: out of memory: "), status_of(results)
-    assert not os.path.exists(output + ".partial")
-
-    # 160 models fit twice, but not thrice, as saving them takes: what else is known is kept.
-    output = folder.file("models.h5")
-    words = (*words[1:-2], "run.nodes=160", "run.save_models=yes", "run.window=16 MiB", "-o", output)
-    done = folder.run("run", "good.ini", *words, prefix=["env", "OMP_NUM_THREADS=1"], prepare=prepare)
-    assert done.returncode == 1 and ("allocate memory" in done.stderr or "out of memory: " in done.stderr), done.stderr
-    with h5py.File(output, "r") as results:
-        assert status_of(results).startswith("failed: "), status_of(results)
-        assert "evaluation/test_loss" in results and "models" not in results
-
-    # No room for a thread's stack, which is as large as the main thread's may become.
-    def prepare_stack():
-        resource.setrlimit(resource.RLIMIT_STACK, (limit, limit))
-        prepare()
-
-    done = folder.run("run", "good.ini", prepare=prepare_stack)
-    assert (done.returncode, done.stderr) == (1, "starling: cannot start a thread: Resource temporarily unavailable\n"), done.stderr
-
-
-def check_lost_checkpoints(folder, mpirun=None):
-    """A checkpoint for which there is no room is told once and costs the run nothing; results and exports that do not fit leave no file."""
-    # 8 models of 64 * 256 + 256 + 256 * 10 + 10 parameters of 4 bytes: 615 kB; results take 35 kB.
-    words = ["good.ini", "workload.hidden=256", "run.device=cpu", "run.steps=60"]
-    expect(folder.run("run", *words, "-o", "whole.h5"), 0)
-
-    def limit(size):
-        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    words.append("run.checkpoint=5 steps")
-
-    def check(output, done, reason):
-        expect(done, 0, f"{output}.checkpoint: cannot write: {reason}; the run goes on without a checkpoint")
-        assert done.stderr.count("cannot write") == 1, done.stderr
-        assert re.search("checkpoints not written +[2-9]\n", done.stdout), done.stdout
-        expect(folder.run("compare", "whole.h5", output), 0)
-        with h5py.File(folder.file("whole.h5")) as whole, h5py.File(folder.file(output)) as found:
-            assert (found["evaluation/test_loss"][:] == whole["evaluation/test_loss"][:]).all()
-
-    check("lost.h5", folder.run("run", *words, "-o", "lost.h5", prepare=limit(200_000)), "File too large")
-    done = folder.run("run", *words, "-o", "nothing.h5", prepare=limit(4096))
-    assert done.returncode == 1 and done.stderr.endswith("starling: nothing.h5: cannot write: File too large\n"), done.stderr
-    done = folder.run("export", "whole.h5", "--table", "steps", "-o", "nothing.csv", prepare=limit(4096))
-    assert done.returncode == 1 and done.stderr == "starling: nothing.csv: cannot write: File too large\n", (done.returncode, done.stderr)
-    # Where nothing can be written at all a run does not begin: this one would take hours.
-    done = folder.run("run", *words, "run.steps=1000000000", "-o", "/proc/results.h5")
-    assert done.returncode == 1 and "starling: /proc/results.h5: cannot write: " in done.stderr, done.stderr
-    left = [name for name in os.listdir(folder.path) if name.startswith(("lost.h5.", "nothing"))]
-    assert not left, left
-    if mpirun:  # of two processes one writes; the other must not wait for it
-        os.mkdir(folder.file("shared.h5.checkpoint.partial"))
-        check("shared.h5", folder.run("run", *words, "-o", "shared.h5", prefix=[mpirun, "--oversubscribe", "-n", "2"]),
-              "Is a directory")
-
-
-def check_mpi_failures(folder, mpirun):
-    """Over MPI a failure on one rank ends all of them, with one sentence; so does a scenario that is wrong."""
-    prefix = [mpirun, "--oversubscribe", "-n", "4"]
-    folder.write("walks.ini", GOOD.replace(OF_MLP, "navigation"))
-    folder.write("sizes.ini", GOOD.replace(OF_MLP, "timing"))
-    for overrides, sentence in ((["algorithm.learning_rate=1e30"], "the run diverged"),
-                                (["algorithm.learning_rate=-1"], "learning_rate must be positive"),
-                                (["failures.stop=3 @ 5 ms"], "[failures] must not be there over MPI"),
-                                (["run.checkpoint=5 steps"], "run.checkpoint must be never over MPI"),
-                                (["run.until_target=test_loss 0.1"], "run.until_target must be none over MPI"),
-                                (["walks.ini", "compute.per_episode=1 ms"], "[compute] per_episode must not be there over MPI"),
-                                (["sizes.ini", "compute.pace=measured"], "compute.pace must be modelled over MPI where"),
-                                (["run.nodes=2"], "rank")):
-        scenario = [] if overrides[0].endswith(".ini") else ["good.ini"]
-        done = folder.run("run", *scenario, *overrides, "--transport", "mpi", prefix=prefix)
-        assert done.returncode != 0
-        said = [line for line in done.stderr.splitlines() if line.startswith("starling: ")]
-        assert said and sentence in said[0], done.stderr
-        assert len(said) == 1, done.stderr
 
 
 def check_progress_over_mpi(folder, mpirun):
@@ -743,27 +325,11 @@ def check_replay(folder, mpirun):
 
 def main():
     starling, *mpirun = sys.argv[1:]
-    os.environ.update(mpi_environment())
-    counts = {"passed": 0, "failed": 0, "skipped": 0}
-    with tempfile.TemporaryDirectory(prefix="starling_command_line") as path:
-        folder = Folder(starling, path)
-        cases = [check_mistakes, check_keys_of_other_kinds, check_absurd_requests, check_usage, check_commands, check_summaries, check_no_file_is_lost,
-                 check_interrupt, lambda folder: check_interrupt(folder, signal.SIGHUP),
-                 check_name, check_processor_time, check_progress_bar, check_disk_full, check_log_on_a_full_disk, check_output_on_a_full_disk,
-                 check_out_of_memory]
-        cases.append(lambda f: check_lost_checkpoints(f, *mpirun))
-        if mpirun:
-            cases.append(lambda f: check_mpi_failures(f, mpirun[0]))
-            cases.append(lambda f: check_progress_over_mpi(f, mpirun[0]))
-            cases.append(lambda f: check_replay(f, mpirun[0]))
-        for case in cases:
-            try:
-                counts[case(folder) or "passed"] += 1
-            except (AssertionError, subprocess.TimeoutExpired, OSError, KeyError) as error:
-                counts["failed"] += 1
-                print(f"FAILED {getattr(case, '__name__', 'case')}: {error}")
-    print(", ".join(f"{counts[key]} {key}" for key in ("passed", "failed", "skipped")))
-    sys.exit(1 if counts["failed"] else 0)
+    cases = [check_usage, check_commands, check_summaries, check_name, check_processor_time, check_progress_bar]
+    if mpirun:
+        cases.append(lambda folder: check_progress_over_mpi(folder, mpirun[0]))
+        cases.append(lambda folder: check_replay(folder, mpirun[0]))
+    run_cases(starling, cases)
 
 
 if __name__ == "__main__":
