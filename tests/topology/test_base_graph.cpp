@@ -89,10 +89,12 @@ TEST_CASE("the numbers of rounds are those of the paper") {
       {{2, 1}, 1}, {{16, 1}, 4}, {{1024, 1}, 10}, {{27, 2}, 3}, {{25, 4}, 2}, {{24, 3}, 3},
       {{3, 1}, 3}, {{5, 1}, 5},  {{6, 1}, 4},     {{7, 1}, 5},  {{24, 1}, 6}, {{10, 2}, 4},
       {{8, 9}, 1}, {{8, 7}, 1},  {{5, 2}, 3},     {{23, 2}, 6}};
-  for (const auto& [setting, count] : rounds) {
-    CAPTURE(setting.first);
-    CAPTURE(setting.second);
-    CHECK(base_graph(setting.first, setting.second).period() == count);
+  for (const auto& entry : rounds) {
+    const NodeId nodes = entry.first.first;
+    const int degree = entry.first.second;
+    CAPTURE(nodes);
+    CAPTURE(degree);
+    CHECK(base_graph(nodes, degree).period() == entry.second);
   }
 }
 
