@@ -82,7 +82,7 @@ TEST_CASE("so it is for numbers of nodes with long and with short digits, and pr
   }
 }
 
-TEST_CASE("the numbers of rounds are those of the paper") {
+TEST_CASE("the numbers of rounds follow from factors and digits") {
   // Powers of the base, products of small factors, one digit behind another (for 5 in pairs 2 + 1 + 2), and 6 = 2 * 3
   // nodes, which as two groups of three are done a round before those of the digits of 6; 10 = 2 * 5 likewise.
   const std::map<std::pair<NodeId, int>, std::size_t> rounds = {
