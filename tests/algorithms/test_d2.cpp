@@ -1,8 +1,5 @@
-#include <cmath>
-
 #include <doctest/doctest.h>
 
-#include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -11,21 +8,6 @@ namespace {
 
 const std::string d2 = "kind = d2\nlearning_rate = 0.1\nmixing = ";
 
-/// Largest distance of a coordinate from the optimum.
-double error_of(const std::string& text) {
-  const Recorder recorder = test::run(text);
-  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
-  const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
-  double worst = 0;
-  for (NodeId i = 0; i < parts.settings.nodes; ++i) {
-    for (std::size_t k = 0; k < 5; ++k) {
-      const double error = std::abs(test::model(recorder, i, k) - problem.optimum()[k]);
-      if (!(error <= worst)) worst = error;
-    }
-  }
-  return worst;
-}
-
 }  // namespace
 
 TEST_CASE("D2 and exact diffusion bring every node to the optimum of heterogeneous quadratics") {
@@ -33,20 +15,24 @@ TEST_CASE("D2 and exact diffusion bring every node to the optimum of heterogeneo
   // leaves mean(g) = 0. Up to rounding: mean(x(k+1) - psi(k)) is carried along for ever, and gains
   // some 1e-9 of x a step here.
   for (const std::string mixing : {"d2", "exact_diffusion"}) {
-    CHECK(error_of(test::quadratic_scenario(7, 1500, "ring", d2 + mixing)) < 1e-5);
-    CHECK(error_of(test::quadratic_scenario(7, 1500, "star", d2 + mixing)) < 1e-4);
+    CHECK(test::distance_from_optimum(test::quadratic_scenario(7, 1500, "ring", d2 + mixing)) <
+          1e-5);
+    CHECK(test::distance_from_optimum(test::quadratic_scenario(7, 1500, "star", d2 + mixing)) <
+          1e-4);
   }
-  CHECK(error_of(test::quadratic_scenario(7, 1500, "ring", "kind = dpsgd\nlearning_rate = 0.1")) >
-        1e-2);
+  CHECK(test::distance_from_optimum(
+            test::quadratic_scenario(7, 1500, "ring", "kind = dpsgd\nlearning_rate = 0.1")) > 1e-2);
 }
 
 TEST_CASE("D2 diverges where an eigenvalue of W is below -1/3, exact diffusion does not") {
   // Hypercube of 8 nodes, weights 1/4: least eigenvalue (1 - 3)/4 = -1/2. Along it the recursion
   // without gradients is z^2 = 2 (-1/2) z - (-1/2), whose root -(1 + sqrt 3)/2 = -1.37 is outside
   // the unit circle. (I + W)/2 has 1/4 there.
-  const double diverged = error_of(test::quadratic_scenario(8, 100, "hypercube", d2 + "d2"));
+  const double diverged =
+      test::distance_from_optimum(test::quadratic_scenario(8, 100, "hypercube", d2 + "d2"));
   CHECK(diverged > 1e3);
-  CHECK(error_of(test::quadratic_scenario(8, 1500, "hypercube", d2 + "exact_diffusion")) < 1e-5);
+  CHECK(test::distance_from_optimum(
+            test::quadratic_scenario(8, 1500, "hypercube", d2 + "exact_diffusion")) < 1e-5);
 }
 
 TEST_CASE("D2 that will diverge whatever the learning rate is warned of") {
@@ -105,7 +91,7 @@ TEST_CASE("a learning rate that falls leaves D2 at the optimum") {
   // psi(k) holds its own learning rate, so the step at which the rate changes adds no lasting push;
   // with lr(k) (g(k) - g(k-1)) instead, every change would leave (lr' - lr) mean(g) in every later
   // step of the mean: some tenths here.
-  CHECK(error_of(test::quadratic_scenario(
+  CHECK(test::distance_from_optimum(test::quadratic_scenario(
             7, 1500, "ring",
             d2 + "d2\nschedule = step\ndecay_steps = 10, 20, 30\ndecay_factor = 0.7")) < 5e-4);
 }

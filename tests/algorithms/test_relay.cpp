@@ -1,10 +1,7 @@
 // RelaySGD; test_twins.py holds it against its definition.
 
-#include <cmath>
-
 #include <doctest/doctest.h>
 
-#include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
 
@@ -13,29 +10,14 @@ namespace {
 
 const std::string relay = "kind = relay\nlearning_rate = 0.05";
 
-/// Largest distance of a coordinate of any node from the optimum.
-double error_of(const std::string& text) {
-  const Recorder recorder = test::run(text);
-  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
-  const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
-  double worst = 0;
-  for (NodeId i = 0; i < parts.settings.nodes; ++i) {
-    for (std::size_t k = 0; k < 5; ++k) {
-      const double error = std::abs(test::model(recorder, i, k) - problem.optimum()[k]);
-      if (!(error <= worst)) worst = error;
-    }
-  }
-  return worst;
-}
-
 TEST_CASE("RelaySGD brings every node to the optimum of heterogeneous quadratics") {
   // Where nothing moves all x are the same mean of x_j - learning_rate * g_j(x_j), so that the mean of all g_j is zero; with
   // D-PSGD nodes stay apart on the same graphs.
   for (const std::string topology : {"tree", "tree\nchildren = 1", "star", "ring", "torus"}) {
     CAPTURE(topology);
-    CHECK(error_of(test::quadratic_scenario(9, 1500, topology, relay)) < 1e-5);
-    CHECK(error_of(test::quadratic_scenario(9, 1500, topology,
-                                            "kind = dpsgd\nlearning_rate = 0.05")) > 1e-3);
+    CHECK(test::distance_from_optimum(test::quadratic_scenario(9, 1500, topology, relay)) < 1e-5);
+    CHECK(test::distance_from_optimum(test::quadratic_scenario(
+              9, 1500, topology, "kind = dpsgd\nlearning_rate = 0.05")) > 1e-3);
   }
 }
 

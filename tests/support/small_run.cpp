@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include <fmt/core.h>
 
+#include "kernels/quadratic.hpp"
 #include "tests/support/simulated.hpp"
 
 namespace starling::test {
@@ -118,6 +120,20 @@ double largest_difference(const Recorder& a, const Recorder& b) {
     }
   }
   return largest;
+}
+
+double distance_from_optimum(const std::string& text) {
+  const Recorder recorder = run(text);
+  const Assembly parts = assemble(Scenario::parse(text, "test.ini"));
+  const std::span<const double> optimum = dynamic_cast<const Quadratic&>(*parts.workload).optimum();
+  double worst = 0;
+  for (NodeId i = 0; i < parts.settings.nodes; ++i) {
+    for (std::size_t k = 0; k < optimum.size(); ++k) {
+      const double distance = std::abs(model(recorder, i, k) - optimum[k]);
+      if (!(distance <= worst)) worst = distance;  // also what is no number
+    }
+  }
+  return worst;
 }
 
 bool nodes_agree(const Recorder& recorder) {
