@@ -223,6 +223,11 @@ void compute(const FromSigns& t, const TransformJob& job) {
       });
 }
 
+void compute(const Signs&, const TransformJob& job) {
+  const std::span<const float> v = job.inputs[0];
+  for (std::size_t i = 0; i < v.size(); ++i) job.out[i] = v[i] >= 0 ? 1.0F : -1.0F;
+}
+
 void compute(const ToFloat4& t, const TransformJob& job) {
   const std::span<const float> v = job.inputs[0];
   const std::size_t buckets = (v.size() + t.bucket - 1) / t.bucket;

@@ -82,11 +82,6 @@ void compute(const KeepSide& t, const TransformJob& job) {
     job.out[i] = (t.is_negative ? v[i] < 0 : v[i] > 0) ? v[i] : 0.0F;
 }
 
-void compute(const Signs&, const TransformJob& job) {
-  const std::span<const float> v = job.inputs[0];
-  for (std::size_t i = 0; i < v.size(); ++i) job.out[i] = v[i] >= 0 ? 1.0F : -1.0F;
-}
-
 void compute(const SignedPositions&, const TransformJob& job) {
   const std::span<const float> code = job.inputs[0];
   const std::size_t count = code.size() / 2;

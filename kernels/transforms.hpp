@@ -15,7 +15,6 @@ namespace starling::transforms {
 void compute(const KeepLargest& t, const TransformJob& job);
 void compute(const KeepAbove& t, const TransformJob& job);
 void compute(const KeepSide& t, const TransformJob& job);
-void compute(const Signs& t, const TransformJob& job);
 void compute(const SignedPositions& t, const TransformJob& job);
 void compute(const ScatterSigns& t, const TransformJob& job);
 void compute(const Scatter& t, const TransformJob& job);
@@ -32,6 +31,7 @@ void compute(const ToIntegers& t, const TransformJob& job);
 void compute(const FromIntegers& t, const TransformJob& job);
 void compute(const ToSigns& t, const TransformJob& job);
 void compute(const FromSigns& t, const TransformJob& job);
+void compute(const Signs& t, const TransformJob& job);
 void compute(const ToFloat4& t, const TransformJob& job);
 void compute(const FromFloat4& t, const TransformJob& job);
 void compute(const ToColors& t, const TransformJob& job);

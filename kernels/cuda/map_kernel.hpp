@@ -91,8 +91,6 @@ struct MapKernel {
           const float v = t.in[0][i];
           return (flag ? v < 0 : v > 0) ? v : 0.0F;
         });
-      case Map::signs:
-        return each([&](std::uint32_t i) { return t.in[0][i] >= 0 ? 1.0F : -1.0F; });
       case Map::signed_positions:
         return each([&](std::uint32_t i) {
           return float_of(bits_of(t.in[0][i]) << 1 | bits_of(t.in[0][t.out_size + i]) >> 31);
@@ -154,6 +152,8 @@ struct MapKernel {
           const std::uint32_t buckets = (t.out_size - 1) / t.a + 1;
           return field_of(t.in[0] + values * buckets, i, 1) != 0 ? negative : positive;
         });
+      case Map::signs:
+        return each([&](std::uint32_t i) { return t.in[0][i] >= 0 ? 1.0F : -1.0F; });
       case Map::from_float4:
         return each_of_few([&](std::uint32_t i) { return from_float4(t, i); });
       case Map::to_colors:

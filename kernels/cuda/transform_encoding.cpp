@@ -64,7 +64,6 @@ struct Encoder {
   }
   void operator()(const KeepAbove& t) { map(Map::keep_above), task.f[0] = t.threshold; }
   void operator()(const KeepSide& t) { map(Map::keep_side), task.flags = t.is_negative ? 1 : 0; }
-  void operator()(const Signs&) { map(Map::signs); }
   void operator()(const SignedPositions&) { map(Map::signed_positions); }
   void operator()(const ScatterSigns& t) { task.f[0] = t.magnitude, scatter(Map::scatter_signs); }
   void operator()(const Scatter&) { scatter(Map::scatter); }
@@ -102,6 +101,7 @@ struct Encoder {
     map(Map::from_signs), sizes(t.bucket);
     task.flags = t.is_symmetric ? 1 : 0;
   }
+  void operator()(const Signs&) { map(Map::signs); }
   void operator()(const ToFloat4& t) {
     sizes(t.bucket);
     encode(Row::to_float4, t.bucket, 4);

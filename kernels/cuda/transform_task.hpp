@@ -10,7 +10,6 @@ namespace starling::cuda {
 enum class Map : std::uint32_t {
   keep_above,
   keep_side,
-  signs,
   signed_positions,
   clear_where,
   gather,
@@ -24,6 +23,7 @@ enum class Map : std::uint32_t {
   to_integers,
   from_integers,
   from_signs,
+  signs,
   from_float4,
   to_colors,
   from_colors,

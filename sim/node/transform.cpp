@@ -38,7 +38,6 @@ std::size_t size_of(const KeepLargest& t, Sizes sizes) {
 }
 std::size_t size_of(const KeepAbove&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 std::size_t size_of(const KeepSide&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
-std::size_t size_of(const Signs&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 std::size_t size_of(const SignedPositions&, Sizes sizes) {
   ensure(Inputs(sizes, 1)[0] % 2 == 0, "a sparse code holds pairs", sizes.where);
   return sizes.floats[0] / 2;
@@ -105,6 +104,7 @@ std::size_t size_of(const FromSigns& t, Sizes sizes) {
   Inputs(sizes, 1).expect(0, sign_words(t.size, t.bucket, t.is_symmetric));
   return t.size;
 }
+std::size_t size_of(const Signs&, Sizes sizes) { return Inputs(sizes, 1)[0]; }
 
 std::size_t float4_words(std::size_t size, std::uint32_t bucket) {
   ensure(bucket >= 1, "quantization without buckets");

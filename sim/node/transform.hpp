@@ -82,11 +82,6 @@ struct ClearWhere {
   bool operator==(const ClearWhere&) const = default;
 };
 
-/// v (d) -> 1 where v_i >= 0, -1 elsewhere.
-struct Signs {
-  bool operator==(const Signs&) const = default;
-};
-
 // --- Quantizing ----------------------------------------------------------------------------------------------
 
 /// v (d) -> code: 16-bit floats, rounded to nearest even: IEEE half precision (overflow becomes infinity), or bfloat16.
@@ -153,6 +148,11 @@ struct FromSigns {
   std::uint32_t bucket;
   std::uint32_t size;
   bool operator==(const FromSigns&) const = default;
+};
+
+/// v (d) -> 1 where v_i >= 0, -1 elsewhere.
+struct Signs {
+  bool operator==(const Signs&) const = default;
 };
 
 /// (v (d), scale (1)) -> sign(v_i) with probability |v_i| / scale, else 0: where |v_i| / scale > u_i, u_i uniform in
@@ -339,18 +339,20 @@ struct LargestDifference {
 
 namespace starling {
 
-using Transform = std::variant<
-    transforms::KeepLargest, transforms::KeepAbove, transforms::KeepSide, transforms::Signs,
-    transforms::SignedPositions, transforms::ScatterSigns, transforms::Scatter,
-    transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere, transforms::ToHalf,
-    transforms::FromHalf, transforms::ToLevels, transforms::FromLevels, transforms::Ternarize,
-    transforms::ToIntegers, transforms::FromIntegers, transforms::ToSigns, transforms::FromSigns,
-    transforms::ToFloat4, transforms::FromFloat4, transforms::ToColors, transforms::FromColors,
-    transforms::Hash, transforms::Rotate, transforms::MatrixProduct, transforms::Orthonormalize,
-    transforms::PanelsToRows, transforms::RowsToPanels, transforms::ClipNorm,
-    transforms::ClipDeviations, transforms::ScaleBy, transforms::LargestMagnitude,
-    transforms::Larger, transforms::AddSquare, transforms::DivideByRoot, transforms::ProjectStep,
-    transforms::SideMeans, transforms::ShiftSides>;
+using Transform =
+    std::variant<transforms::KeepLargest, transforms::KeepAbove, transforms::KeepSide,
+                 transforms::SignedPositions, transforms::ScatterSigns, transforms::Scatter,
+                 transforms::GatherRandom, transforms::ScatterRandom, transforms::ClearWhere,
+                 transforms::ToHalf, transforms::FromHalf, transforms::ToLevels,
+                 transforms::FromLevels, transforms::Ternarize, transforms::ToIntegers,
+                 transforms::FromIntegers, transforms::ToSigns, transforms::FromSigns,
+                 transforms::Signs, transforms::ToFloat4, transforms::FromFloat4,
+                 transforms::ToColors, transforms::FromColors, transforms::Hash, transforms::Rotate,
+                 transforms::MatrixProduct, transforms::Orthonormalize, transforms::PanelsToRows,
+                 transforms::RowsToPanels, transforms::ClipNorm, transforms::ClipDeviations,
+                 transforms::ScaleBy, transforms::LargestMagnitude, transforms::Larger,
+                 transforms::AddSquare, transforms::DivideByRoot, transforms::ProjectStep,
+                 transforms::SideMeans, transforms::ShiftSides>;
 
 /// A transform whose result is a number.
 using Measure = std::variant<transforms::CountNonzero, transforms::LeastMagnitude,
