@@ -205,7 +205,7 @@ Topology base_graph(const Section& section, NodeId nodes, std::uint64_t /*seed*/
   section.expect(degree >= 1, "degree", "must be at least 1, got {}", degree);
   section.finish();
   const NodeId used =
-      static_cast<NodeId>(std::clamp<std::int64_t>(degree, 1, std::max<NodeId>(nodes - 1, 1)));
+      static_cast<NodeId>(std::min<std::int64_t>(degree, std::max<NodeId>(nodes - 1, 1)));
   const double most_rounds = 2 * std::log(nodes) / std::log(used + 1.0) + 2;
   expect_arcs_fit(section, most_rounds * nodes * used);
 

@@ -56,6 +56,13 @@ class Scanner {
     } while (!at_end() && open > 0);
     return open == 0;
   }
+  /// Skips a comment or raw text of XML; whether there is one.
+  bool skip_unread() {
+    const bool is_comment = is_at("<!--");
+    if (!is_comment && !is_at("<![CDATA[")) return false;
+    skip_past(is_comment ? "-->" : "]]>");
+    return true;
+  }
   /// Skips a tag of XML with its quoted values; whether it closes itself.
   bool skip_tag() {
     char last = '<';
@@ -139,11 +146,8 @@ TagLines find_tags(std::string_view text) {
   TagLines lines;
   Depth depth;
   for (Scanner scan(text); !scan.at_end();) {
-    if (scan.is_at("<!--")) {
-      scan.skip_past("-->");
-    } else if (scan.is_at("<![CDATA[")) {
-      scan.skip_past("]]>");
-    } else if (scan.is_at("<!") || scan.is_at("<?")) {
+    if (scan.skip_unread()) continue;
+    if (scan.is_at("<!") || scan.is_at("<?")) {
       scan.skip_past(">");
     } else if (scan.is_at("</")) {
       depth.leave();
@@ -165,15 +169,7 @@ std::string plain_graphml(std::string_view text) {
   std::string plain;
   for (Scanner scan(text); !scan.at_end();) {
     const std::size_t begin = scan.place();
-    if (scan.is_at("<!--")) {
-      scan.skip_past("-->");
-    } else if (scan.is_at("<![CDATA[")) {
-      scan.skip_past("]]>");
-    } else if (scan.next() == '<') {
-      scan.skip_tag();
-    } else {
-      scan.skip();
-    }
+    if (!scan.skip_unread()) scan.next() == '<' ? static_cast<void>(scan.skip_tag()) : scan.skip();
     const std::string_view skipped = text.substr(begin, scan.place() - begin);
     plain += skipped;
     const bool is_key =
