@@ -19,8 +19,8 @@ Recorder run(int nodes, int steps, const std::string& keys,
 }
 
 TEST_CASE("every entry moves by the learning rate, to where most nodes want it") {
-  // Of the minima 0, 1 and 2 two are above: 0.25 a step, up to 1, where node 1 has a gradient of zero, which counts as one
-  // above; down again to 0.75, and so on.
+  // Of the minima 0, 1 and 2 two are above: 0.25 a step, up to 1, where node 1 has a gradient of zero, whose sign is
+  // positive: down again to 0.75, and so on.
   const double expected[] = {0.25, 0.5, 0.75, 1, 0.75, 1};
   for (int steps = 1; steps <= 6; ++steps) {
     const Recorder recorder = run(3, steps, "");

@@ -130,7 +130,8 @@ double distance_from_optimum(const std::string& text) {
   for (NodeId i = 0; i < parts.settings.nodes; ++i) {
     for (std::size_t k = 0; k < optimum.size(); ++k) {
       const double distance = std::abs(model(recorder, i, k) - optimum[k]);
-      if (!(distance <= worst)) worst = distance;  // also what is no number
+      if (std::isnan(distance)) return distance;
+      worst = std::max(worst, distance);
     }
   }
   return worst;

@@ -48,7 +48,8 @@ double model(const Recorder& recorder, NodeId node, std::size_t k);
 double mean_model(const Recorder& recorder, std::size_t k);
 /// Largest difference of two runs' final models, over nodes and coordinates.
 double largest_difference(const Recorder& a, const Recorder& b);
-/// Runs a scenario with quadratics; the largest distance of a coordinate of any node's final model from the optimum.
+/// Runs a scenario with quadratics; the largest distance of a coordinate of any node's final model from the optimum; NaN if one
+/// is no number.
 double distance_from_optimum(const std::string& text);
 /// Whether all nodes end with the same model, to the bit; not if none was kept.
 bool nodes_agree(const Recorder& recorder);

@@ -1,7 +1,9 @@
-// What the tests of this folder share: topologies from a few settings, the message of a refused
-// scenario, and a directory for files.
+// What the tests of this folder share: topologies from a few settings and what their steps do, the
+// message of a refused scenario, and a directory for files.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -58,6 +60,33 @@ inline bool is_connected(const Topology& topology) {
     for (const NodeId peer : topology.neighbors(i)) arcs.push_back({i, peer, 0});
   }
   return !unreachable(topology.nodes(), arcs).has_value();
+}
+
+/// What one period of steps makes of one number per node.
+inline std::vector<double> mixed(const Topology& topology, std::vector<double> x) {
+  for (Step p = 0; p < static_cast<Step>(topology.period()); ++p) {
+    std::vector<double> next;
+    for (NodeId i = 0; i < topology.nodes(); ++i) {
+      next.push_back(topology.self_weight(i, p) * x[static_cast<std::size_t>(i)]);
+      for (const Edge& edge : topology.in(i, p))
+        next.back() += edge.weight * x[static_cast<std::size_t>(edge.peer)];
+    }
+    x = std::move(next);
+  }
+  return x;
+}
+
+/// Largest distance of an entry of the product over a period from 1/n.
+inline double distance_from_average(const Topology& topology) {
+  const auto n = static_cast<std::size_t>(topology.nodes());
+  double largest = 0;
+  for (std::size_t j = 0; j < n; ++j) {
+    std::vector<double> column(n);
+    column[j] = 1;
+    for (const double entry : mixed(topology, std::move(column)))
+      largest = std::max(largest, std::abs(entry - 1.0 / static_cast<double>(n)));
+  }
+  return largest;
 }
 
 using starling::test::mixing_matrix;

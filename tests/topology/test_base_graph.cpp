@@ -17,31 +17,9 @@ Topology base_graph(NodeId nodes, int degree) {
   return test::make("base_graph", nodes, {{"degree", std::to_string(degree)}});
 }
 
-/// What the rounds of one period make of `x`.
-std::vector<double> mixed(const Topology& topology, std::vector<double> x) {
-  for (Step r = 0; r < static_cast<Step>(topology.period()); ++r) {
-    std::vector<double> next(x.size());
-    for (NodeId i = 0; i < topology.nodes(); ++i) {
-      double sum = topology.self_weight(i, r) * x[static_cast<std::size_t>(i)];
-      for (const Edge& edge : topology.in(i, r))
-        sum += edge.weight * x[static_cast<std::size_t>(edge.peer)];
-      next[static_cast<std::size_t>(i)] = sum;
-    }
-    x = std::move(next);
-  }
-  return x;
-}
-
-/// How far the rounds leave what one node had from an equal share for everybody: the worst of all nodes.
+/// How far the rounds leave what one node had from an equal share for everybody, in ratio to that: the worst of all nodes.
 double worst_share(const Topology& topology) {
-  const auto n = static_cast<std::size_t>(topology.nodes());
-  double worst = 0;
-  for (std::size_t j = 0; j < n; ++j) {
-    std::vector<double> x(n);
-    x[j] = static_cast<double>(n);
-    for (const double share : mixed(topology, x)) worst = std::max(worst, std::abs(share - 1));
-  }
-  return worst;
+  return topology.nodes() * test::distance_from_average(topology);
 }
 
 std::size_t most_peers(const Topology& topology) {

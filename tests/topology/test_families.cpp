@@ -191,32 +191,13 @@ TEST_CASE("in the one-peer exponential graph i sends to i + 2^(k mod L) at step 
   CHECK(graph.self_weight(1, 2) == 0.5f);
 }
 
-/// Largest distance of an entry of the product over a period from 1/n.
-double distance_from_average(const Topology& topology) {
-  const auto n = static_cast<std::size_t>(topology.nodes());
-  std::vector<double> product = test::mixing_matrix(topology, 0);
-  for (Step p = 1; p < static_cast<Step>(topology.period()); ++p) {
-    const auto w = test::mixing_matrix(topology, p);
-    std::vector<double> next(n * n, 0.0);
-    for (std::size_t i = 0; i < n; ++i) {
-      for (std::size_t j = 0; j < n; ++j) {
-        for (std::size_t l = 0; l < n; ++l) next[i * n + j] += w[i * n + l] * product[l * n + j];
-      }
-    }
-    product = next;
-  }
-  double largest = 0;
-  for (const double entry : product)
-    largest = std::max(largest, std::abs(entry - 1.0 / static_cast<double>(n)));
-  return largest;
-}
-
 TEST_CASE(
     "one period of the one-peer exponential graph averages exactly for powers of two, not else") {
-  CHECK(distance_from_average(test::make("one_peer_exponential", 8)) == 0);
-  CHECK(distance_from_average(test::make("one_peer_exponential", 32)) == 0);
+  CHECK(test::distance_from_average(test::make("one_peer_exponential", 8)) == 0);
+  CHECK(test::distance_from_average(test::make("one_peer_exponential", 32)) == 0);
   // n = 6: of the 8 sums of a subset of {1, 2, 4}, 0 and 6 both lead home: 2/8 instead of 1/6.
-  CHECK(distance_from_average(test::make("one_peer_exponential", 6)) == doctest::Approx(1.0 / 12));
+  CHECK(test::distance_from_average(test::make("one_peer_exponential", 6)) ==
+        doctest::Approx(1.0 / 12));
 }
 
 }  // namespace
