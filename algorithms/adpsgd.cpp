@@ -8,7 +8,8 @@
 // Lian et al., "Asynchronous Decentralized Parallel Stochastic Gradient Descent", ICML 2018. The
 // paper avoids deadlock by a bipartite graph; here any graph works, see pair_averaging.hpp. A node
 // starts `exchanges_per_step` exchanges per gradient, one after the other, with partners drawn at
-// random (the paper) or in turn (its authors' code). Where they take longer than gradients, those of earlier gradients that have
+// random (the paper) or in turn (its authors' code): all that they know by growing number from its own on, or by distance, +1, -1,
+// +3, -3, .., so that nodes in step meet different ones. Where they take longer than gradients, those of earlier gradients that have
 // not begun by the last one are left out, as communication ends with the training.
 //
 // Both sources split the nodes: odd ones are active and start exchanges, even ones are passive and only
@@ -31,17 +32,17 @@
 namespace starling::algorithms {
 namespace {
 
-/// Nodes at the distances 1, 3, 5, 9, .. on either side, sorted.
+/// Nodes at the distances 1, 3, 5, 9, .. on either side, by distance.
 std::vector<NodeId> bipartite_peers(NodeId node, NodeId nodes) {
   std::vector<NodeId> peers;
   for (NodeId power = 1; power < nodes; power *= 2) {
     const NodeId distance = power == 1 ? 1 : 1 + power;
     if (distance >= nodes) break;
-    peers.push_back((node + distance) % nodes);
-    peers.push_back((node - distance + nodes) % nodes);
+    for (const NodeId to : {distance, nodes - distance}) {
+      const NodeId peer = (node + to) % nodes;
+      if (std::ranges::count(peers, peer) == 0) peers.push_back(peer);
+    }
   }
-  std::ranges::sort(peers);
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
   return peers;
 }
 
@@ -125,8 +126,16 @@ bool AdpsgdSteps::is_active() const {
   return pairs_.peers() > 0 && (!settings_.is_bipartite || node_.id() % 2 == 1);
 }
 
+std::size_t AdpsgdSteps::first_in_turn() const {
+  if (settings_.is_exponential) return 0;
+  std::size_t first = 0;
+  while (first < pairs_.peers() && pairs_.peer(first) < node_.id()) ++first;
+  return first;
+}
+
 Task<> AdpsgdSteps::gossip() {
   const std::size_t peers = pairs_.peers();
+  const std::size_t first = settings_.takes_turns ? first_in_turn() : 0;
   while (is_active() && (owed_ > 0 || begun_ < node_.steps())) {
     if (owed_ == 0) {
       co_await gradient_begun_.wait();
@@ -134,8 +143,9 @@ Task<> AdpsgdSteps::gossip() {
     }
     --owed_;
     Random random = node_.random("partner", exchanges_);
-    const auto turn = settings_.takes_turns ? static_cast<std::uint64_t>(exchanges_) % peers
-                                            : random.below(peers);
+    const auto turn = settings_.takes_turns
+                          ? (first + static_cast<std::uint64_t>(exchanges_)) % peers
+                          : random.below(peers);
     ++exchanges_;
     is_exchanging_ = true;
     co_await pairs_.exchange(pairs_.peer(turn));

@@ -39,6 +39,8 @@ class AdpsgdSteps {
 
  private:
   bool is_active() const;
+  /// The peer with whom it begins if all are in turn.
+  std::size_t first_in_turn() const;
   Task<> gossip();
 
   Node& node_;

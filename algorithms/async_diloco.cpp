@@ -302,6 +302,10 @@ Program async_diloco(const Section& section, const Context& context) {
     settings.delay =
         read_at_least(section, "delay", context.nodes, 1,
                       "arrivals per step of the outer momentum; run.nodes if not given");
+    section.expect(settings.rule != MergeRule::delayed || settings.delay <= context.nodes, "delay",
+                   "must be at most run.nodes = {} with rule = delayed, which answers nobody "
+                   "before, got {}",
+                   context.nodes, settings.delay);
   }
   if (settings.rule == MergeRule::delayed_nesterov) {
     settings.share =

@@ -233,15 +233,18 @@ class Servers {
         compressors_(static_cast<std::size_t>(settings.servers), Compressor(settings.compression)) {
   }
 
-  /// Sends a sum of gradients, which would be applied at the learning rate `rate` had all nodes come as far.
+  /// Sends a sum of gradients, which would be applied at the learning rate `rate` had all nodes come as far. What is sent at a
+  /// rate of 0 is lost, so nothing that was held back goes along.
   void push(const Vector& sum, double rate) {
-    const double last = std::exchange(rate_, rate);
-    for (Compressor& compressor : compressors_) {
-      if (rate > 0) compressor.scale_residual(last / rate);
+    if (rate > 0) {
+      const double last = std::exchange(rate_, rate);
+      for (Compressor& compressor : compressors_) compressor.scale_residual(last / rate);
     }
     for (NodeId s = 0; s < settings_.servers; ++s) {
+      Compressor without_residual(settings_.compression);
       send_compressed(node_, s, tag_of(Channel::request), shard(sum, s, settings_.servers),
-                      static_cast<double>(sent_), compressors_[static_cast<std::size_t>(s)],
+                      static_cast<double>(sent_),
+                      rate > 0 ? compressors_[static_cast<std::size_t>(s)] : without_residual,
                       stream_of(node_, node_.id(), sent_, s));
     }
     ++sent_;
@@ -285,7 +288,7 @@ class Servers {
   Node& node_;
   const AsyncParameterServerSettings& settings_;
   std::vector<Compressor> compressors_;  // (servers)
-  double rate_ = 0;                      // of the last push
+  double rate_ = 0;                      // of the last push at one
   double version_ = 0;                   // of the first server's piece, as fetched last
   Step pushes_ = 0;                      // since the last fetch
   Step sent_ = 0;                        // messages to each server
@@ -331,8 +334,9 @@ Program async_parameter_server(const Section& section, const Context& context) {
   const std::string consistency = section.choice("consistency", {"none", "bounded"}, "none",
                                                  "whether fast nodes wait for slow ones");
   if (consistency == "bounded") {
-    settings.staleness_bound = read_at_least(section, "staleness_bound", 3, 0,
-                                             "pushes by which a node may be ahead of the slowest");
+    settings.staleness_bound =
+        read_at_least(section, "staleness_bound", 3, 0,
+                      "pushes by which a node that fetches may be ahead of the slowest");
   }
   settings.patience = read_patience(section);
   settings.compression = read_compression(section);

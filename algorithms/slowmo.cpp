@@ -124,10 +124,12 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
     const Step k = std::min(first + slow.period, node.steps()) - 1;  // last of the block
     co_await take_block(node, slow, base, first, k);
     if (k + 1 == first + slow.period) {
-      const double rate = settings.optimizer.rate(k);
+      // A block that ends at a rate of 0 was made at others.
+      const double last = settings.optimizer.rate(k);
+      const double rate = last > 0 ? last : last_rate;
       Vector x = co_await base.settle(k);
       x = co_await mean.of_models(tag_of(Channel::collective, 2 * k), x, start, k);
-      v.scale(last_rate > 0 ? slow.momentum * (rate / last_rate) : 0);
+      v.scale(last_rate > 0 ? slow.momentum * (rate / last_rate) : slow.momentum);
       v.add(difference(start, x));
       start.add_scaled(-slow.learning_rate, v);
       last_rate = rate;

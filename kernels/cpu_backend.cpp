@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "kernels/cache.hpp"
+#include "kernels/first_failure.hpp"
 #include "kernels/transforms.hpp"
 #include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
@@ -54,6 +55,21 @@ std::size_t columns_of_a_piece(std::size_t jobs, std::size_t longest, std::size_
   }
   const std::size_t cuts = std::max<std::size_t>(1, 4096 / jobs);
   return std::max(largest, (longest + cuts - 1) / cuts);
+}
+
+/// Calls task(job) for all jobs, which may run out of memory.
+template <class Job, class Task>
+void for_each(std::span<const Job> jobs, bool are_shared, const Task& task) {
+  FirstFailure failure;
+#pragma omp parallel for schedule(dynamic) if (are_shared)
+  for (const Job& job : jobs) {
+    try {
+      task(job);
+    } catch (...) {
+      failure.note();
+    }
+  }
+  failure.rethrow();
 }
 
 }  // namespace
@@ -128,21 +144,18 @@ void CpuBackend::squared_distances(std::span<const DistanceJob> jobs) {
 void CpuBackend::transform(std::span<const TransformJob> jobs) {
   std::size_t touched = 0;
   for (const TransformJob& job : jobs) touched += job.inputs[0].size() + job.out.size();
-#pragma omp parallel for schedule(dynamic) if (are_shared(jobs.size(), touched))
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
-    std::visit([&job = jobs[j]](const auto& t) { transforms::compute(t, job); },
-               *jobs[j].transform);
-  }
+  for_each(jobs, are_shared(jobs.size(), touched), [](const TransformJob& job) {
+    std::visit([&job](const auto& t) { transforms::compute(t, job); }, *job.transform);
+  });
 }
 
 void CpuBackend::measure(std::span<const MeasureJob> jobs) {
   std::size_t touched = 0;
   for (const MeasureJob& job : jobs) touched += job.inputs[0].size();
-#pragma omp parallel for schedule(dynamic) if (are_shared(jobs.size(), touched))
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
-    *jobs[j].out = std::visit([&job = jobs[j]](const auto& m) { return transforms::value(m, job); },
-                              *jobs[j].measure);
-  }
+  for_each(jobs, are_shared(jobs.size(), touched), [](const MeasureJob& job) {
+    *job.out =
+        std::visit([&job](const auto& m) { return transforms::value(m, job); }, *job.measure);
+  });
 }
 
 void CpuBackend::write(float* values, std::span<const float> from) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <exception>
 #include <optional>
 #include <span>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <omp.h>
 
 #include "kernels/crew.hpp"
+#include "kernels/first_failure.hpp"
 #include "kernels/worth_threads.hpp"
 #include "sim/node/workload.hpp"
 
@@ -23,7 +23,7 @@ template <class Work, class Task>
 void for_all(std::size_t count, double multiplications, const Task& task) {
   const std::size_t chunk = RequestQueue::short_strip(count);
   std::atomic<std::size_t> next = 0;
-  std::exception_ptr failure;
+  FirstFailure failure;
   const double seconds = static_cast<double>(count) * multiplications / multiplications_per_second;
 #pragma omp parallel if (count > 1 && is_worth_threads(seconds))
   {
@@ -33,13 +33,12 @@ void for_all(std::size_t count, double multiplications, const Task& task) {
         try {
           task(i, work);
         } catch (...) {
-#pragma omp critical(starling_for_all_failure)
-          if (!failure) failure = std::current_exception();
+          failure.note();
         }
       }
     }
   }
-  if (failure) std::rethrow_exception(failure);
+  failure.rethrow();
 }
 
 /// Requests whose rows are in place, and which do not wait for each other.
@@ -87,7 +86,7 @@ void for_all_of(RowOwner& owner, std::size_t count, double multiplications, cons
   const int threads = are_shared ? omp_get_max_threads() : 1;
   std::optional<Crew> crew;
   if (are_large && threads > 1) crew.emplace(static_cast<std::size_t>(threads));
-  std::exception_ptr failure;
+  FirstFailure failure;
   const auto work_while = [&](const auto& goes_on) {
     thread_local Work work;
     RequestQueue::Lane lane;
@@ -106,8 +105,7 @@ void for_all_of(RowOwner& owner, std::size_t count, double multiplications, cons
         owner.end(*request);
       } catch (...) {
         owner.fail();
-#pragma omp critical(starling_for_all_failure)
-        if (!failure) failure = std::current_exception();
+        failure.note();
       }
     }
     owner.leave(lane);
@@ -122,7 +120,7 @@ void for_all_of(RowOwner& owner, std::size_t count, double multiplications, cons
   }
 #pragma omp parallel if (threads > 1)
   work_while([] { return true; });
-  if (failure) std::rethrow_exception(failure);
+  failure.rethrow();
 }
 
 }  // namespace starling

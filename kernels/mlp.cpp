@@ -28,6 +28,7 @@ constexpr std::size_t most_fetched = std::size_t{16} << 10;
 /// Rows of other models are fetched, into the second-level cache, if they have at most so many bytes.
 constexpr std::size_t longest_fetched = std::size_t{64} << 10;
 
+/// Numbers the MLPs of a process: scratch of a thread outlives them, and must not take one for another at the same place.
 std::atomic<std::uint64_t> instances = 0;
 
 }  // namespace

@@ -15,7 +15,6 @@
 
 #include <fmt/core.h>
 
-#include "kernels/data/dataset.hpp"
 #include "kernels/model_facts.hpp"
 #include "kernels/registry.hpp"
 #include "kernels/worth_threads.hpp"
@@ -24,6 +23,7 @@
 #include "sim/base/number_file.hpp"
 #include "sim/base/numbers.hpp"
 #include "sim/base/random.hpp"
+#include "sim/base/text_file.hpp"
 
 namespace starling {
 

@@ -80,9 +80,8 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       "quality at which the run ends, such as test_accuracy 0.9 (or a test_auc, test_loss): with "
       "the first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
   if (!target.empty()) {
-    s.until_target = read_target(target, [&](const std::string& what) {
-      section.expect(false, "until_target", "{}", what);
-    });
+    s.until_target = read_target(
+        target, [&](const std::string& what) { section.fail("until_target", "{}", what); });
   }
   read_swa(section, s);
   s.timeline_until = Time(section.optional<Duration>(

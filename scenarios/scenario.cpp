@@ -3,10 +3,7 @@
 #include "scenarios/scenario.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -16,6 +13,7 @@
 #include "sim/base/did_you_mean.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/base/text_file.hpp"
 
 namespace starling {
 namespace {
@@ -81,31 +79,25 @@ void check_size(std::size_t size, const std::string& name) {
   throw ScenarioError(fmt::format("{}: is larger than 16 MiB, expected a scenario", name));
 }
 
+/// What whoever named `path`, which is no file, may have meant; nothing if that is not there either.
+std::string hint_for(const std::string& path) {
+  std::error_code no_path;  // such as a name that is too long
+  const std::filesystem::path inside = std::filesystem::path(path) / "scenario.ini";  // of a sweep
+  for (const std::string& meant : {path + ".ini", inside.string()}) {
+    if (std::filesystem::exists(meant, no_path))
+      return fmt::format("; did you mean {}?", printable(meant));
+  }
+  return "";
+}
+
 std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    const std::string why = std::strerror(errno);
-    const std::string whole = path + ".ini";
-    std::error_code no_path;  // such as a name that is too long
-    throw Error(fmt::format("{}: cannot open: {}{}", printable(path), why,
-                            std::filesystem::exists(whole, no_path)
-                                ? fmt::format("; did you mean {}?", printable(whole))
-                                : ""));
-  }
-  if (std::filesystem::is_directory(path)) {                           // which opens like a file
-    const auto inside = std::filesystem::path(path) / "scenario.ini";  // as sweeps leave it
-    const std::string hint =
-        std::filesystem::exists(inside) ? fmt::format("; did you mean {}?", inside.string()) : "";
-    throw Error(fmt::format("{}: cannot read: is a directory{}", path, hint));
-  }
   std::string text;
-  char block[65536];
-  while (file) {
-    file.read(block, sizeof block);
-    text.append(block, static_cast<std::size_t>(file.gcount()));
-    check_size(text.size(), path);
+  try {
+    text = read_whole_file(path, largest_file + 1);
+  } catch (const Error& error) {
+    throw Error(printable(error.what()) + hint_for(path));
   }
-  if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  check_size(text.size(), path);
   return text;
 }
 

@@ -27,9 +27,12 @@
 namespace starling {
 namespace {
 
-volatile std::sig_atomic_t asked_to_end = 0;
+// Written by a handler on whatever thread the signal comes to, and read by others.
+std::atomic<int> asked_to_end = 0;
 std::array<std::atomic<std::int64_t>, NSIG> first_asked{};  // milliseconds, by signal; 0: not yet
-static_assert(std::atomic<std::int64_t>::is_always_lock_free, "a signal handler uses it");
+static_assert(std::atomic<int>::is_always_lock_free &&
+                  std::atomic<std::int64_t>::is_always_lock_free,
+              "a signal handler uses them");
 
 /// A second one ends the program at once, unless it comes with the first: timeout(1) tells a process and then its whole
 /// group, and a sweep that was told tells its points. That of a limit on processor time comes every second up to the hard limit.
@@ -132,7 +135,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
       }
     };
   }
-  hooks.interruption = [] { return static_cast<int>(asked_to_end); };
+  hooks.interruption = [] { return asked_to_end.load(); };
   hooks.warn = [&](const std::string& words) {
     heartbeat.clear();
     say("starling: warning: {}\n", words);

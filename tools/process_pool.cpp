@@ -64,6 +64,7 @@ void ProcessPool::collect(bool waits, const Ended& ended) {
       ++it;
       continue;
     }
+    if (child < 0) status = 127 << 8;  // nobody knows how it ended
     ended(it->second, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
     it = running_.erase(it);
   }

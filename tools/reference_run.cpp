@@ -142,6 +142,9 @@ void read_row(std::string_view line, const Place& place, ReferenceRows& rows) {
   if (row[time] < rows.last_time)
     place.refuse(
         fmt::format("time_seconds must not fall, got {} after {}", row[time], rows.last_time));
+  if (row[time] > to_seconds(Duration::max()))
+    place.refuse(fmt::format("time_seconds must be in the range of the clock, up to {:.4g}, got {}",
+                             to_seconds(Duration::max()), row[time]));
   rows.last_time = row[time];
 }
 

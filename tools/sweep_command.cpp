@@ -8,6 +8,7 @@
 // them if one ended because a point failed; the first one tells how it ended.
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -52,7 +53,8 @@ constexpr std::size_t most_reasons_named = 10;
 constexpr std::size_t most_points_named = 10;  // for each
 constexpr auto longest_check = std::chrono::seconds(5);
 
-volatile std::sig_atomic_t sweep_asked_to_end = 0;
+std::atomic<int> sweep_asked_to_end = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler uses it");
 extern "C" void note_sweep_signal(int signal) { sweep_asked_to_end = signal; }
 
 /// How signals that ask to end are met from now on; those that nohup had ignored still are.

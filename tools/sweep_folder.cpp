@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -18,6 +17,7 @@
 
 #include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text_file.hpp"
 #include "tools/sweep_log.hpp"
 
 namespace starling {
@@ -101,12 +101,12 @@ void write_whole(const fs::path& path, const std::string& bytes) {
   bool is_written = file >= 0;
   for (std::size_t done = 0; is_written && done < bytes.size();) {
     const ssize_t count = ::write(file, bytes.data() + done, bytes.size() - done);
-    is_written = count > 0;
-    done += is_written ? static_cast<std::size_t>(count) : 0;
+    is_written = count > 0 || (count < 0 && errno == EINTR);
+    done += count > 0 ? static_cast<std::size_t>(count) : 0;
   }
   const mode_t mask = umask(0);
   umask(mask);
-  if (is_written) is_written = fchmod(file, 0666 & ~mask) == 0;
+  if (is_written) is_written = fchmod(file, 0666 & ~mask) == 0 && fsync(file) == 0;
   const int first_error = errno;  // why it is not written, if it is not
   if (file >= 0 && close(file) != 0) {
     is_written = false;
@@ -143,10 +143,14 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
     write_whole(kept, settings);
     return {};
   }
-  std::stringstream text;
-  text << std::ifstream(kept).rdbuf();
-  const std::string before = text.str();
+  const std::string before = read_whole_file(kept);
   if (before == settings) return {};
+  if (before.empty()) {
+    throw Error(
+        fmt::format("{}: is empty; remove it if the folder holds this sweep, or choose "
+                    "another folder with -o",
+                    kept.string()));
+  }
   Change change;
   if (without_sweep(before) == without_sweep(settings)) {
     change = compare(before, kept, sweep);

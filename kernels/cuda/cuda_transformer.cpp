@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/launches.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/first_failure.hpp"
 
 namespace starling {
 
@@ -402,15 +403,21 @@ void CudaTransformer::cut_up_scratch(Batch& batch, bool is_training) const {
 
 void CudaTransformer::gradients(std::span<GradientRequest> requests) const {
   std::vector<PackedBatch> packed(requests.size());
+  FirstFailure failure;
 #pragma omp parallel
   {
     TransformerModel::Work work;
 #pragma omp for schedule(static)
     for (std::size_t r = 0; r < requests.size(); ++r) {
-      transformer_.pack(requests[r].node, requests[r].draw, work);
-      packed[r] = work.batch;
+      try {
+        transformer_.pack(requests[r].node, requests[r].draw, work);
+        packed[r] = work.batch;
+      } catch (...) {
+        failure.note();
+      }
     }
   }
+  failure.rethrow();
   std::vector<Item> items;
   items.reserve(requests.size());
   for (std::size_t r = 0; r < requests.size(); ++r)

@@ -8,6 +8,7 @@
 
 #include "kernels/data/dataset.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/text_file.hpp"
 
 namespace starling {
 namespace {

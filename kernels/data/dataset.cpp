@@ -267,17 +267,6 @@ DatasetSettings read_dataset_settings(const Section& section) {
   return settings;
 }
 
-std::string read_whole_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
-  std::string bytes;
-  std::array<char, 1 << 16> part{};
-  while (file.read(part.data(), part.size()) || file.gcount() > 0)
-    bytes.append(part.data(), static_cast<std::size_t>(file.gcount()));
-  if (file.bad()) throw Error(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
-  return bytes;
-}
-
 std::array<float, 256> scaled_pixels(double mean, double deviation) {
   std::array<float, 256> scaled{};
   for (std::size_t pixel = 0; pixel < scaled.size(); ++pixel) {

@@ -84,9 +84,6 @@ DatasetSettings read_dataset_settings(const Section& section);
 /// expected and what was found.
 SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed);
 
-/// All bytes of a file. Throws Error that names it.
-std::string read_whole_file(const std::string& path);
-
 /// (value / 255 - mean) / deviation of every byte.
 std::array<float, 256> scaled_pixels(double mean, double deviation);
 

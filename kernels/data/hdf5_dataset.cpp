@@ -130,7 +130,7 @@ Dataset read_content(const Handle& file, const std::string& path) {
   Dataset all{.samples = x.shape[0], .features = x.count() / x.shape[0]};
   if (x.shape.size() > 2) all.shape.assign(x.shape.begin() + 1, x.shape.end());
   all.y = read_integers(open(file, path, "y", true), all.samples, 0);
-  if (H5Lexists(file, "length", H5P_DEFAULT) > 0) {
+  if (hdf5::check(H5Lexists(file, "length", H5P_DEFAULT)) > 0) {
     all.length = read_integers(open(file, path, "length", true), all.samples, 1);
   }
   all.x = read<Dataset::Floats>(x, H5T_NATIVE_FLOAT);

@@ -13,6 +13,7 @@
 #include "sim/base/random.hpp"
 #include "sim/base/shipped_file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/base/text_file.hpp"
 
 namespace starling {
 namespace {

@@ -1,6 +1,7 @@
 #include "sim/base/graph_text.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <iterator>
 
@@ -11,6 +12,10 @@
 
 namespace starling {
 namespace {
+
+constexpr std::string_view blanks = " \t\r\n";
+
+bool is_blank(char c) { return blanks.find(c) != blanks.npos; }
 
 /// A place in a text that knows its line.
 class Scanner {
@@ -56,22 +61,42 @@ class Scanner {
     } while (!at_end() && open > 0);
     return open == 0;
   }
-  /// Skips a comment or raw text of XML; whether there is one.
+  /// Skips a comment, raw text, instruction or declaration of XML; whether there is one. Like skip_tag() to the letter as Boost's
+  /// reader does, lest something hide tags from this one that the other sees.
   bool skip_unread() {
-    const bool is_comment = is_at("<!--");
-    if (!is_comment && !is_at("<![CDATA[")) return false;
-    skip_past(is_comment ? "-->" : "]]>");
+    constexpr std::array<std::array<std::string_view, 2>, 3> brackets{
+        {{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}}};
+    for (const auto& [begin, end] : brackets) {
+      if (!is_at(begin)) continue;
+      skip(begin.size());
+      skip_past(end);
+      return true;
+    }
+    if (!is_at("<!")) return false;
+    constexpr std::string_view doctype = "<!DOCTYPE";
+    const std::size_t behind = at_ + doctype.size();
+    const bool nests = is_at(doctype) && behind < text_.size() && is_blank(text_[behind]);
+    for (int open = 0; !at_end() && (open > 0 || next() != '>'); skip()) {
+      if (nests && next() == '[') ++open;
+      if (open > 0 && next() == ']') --open;
+    }
+    skip();
     return true;
   }
-  /// Skips a tag of XML with its quoted values; whether it closes itself.
+  /// Skips a tag of XML: a name, in which anything may be, and attributes with quoted values; whether it closes itself.
   bool skip_tag() {
-    char last = '<';
+    skip();
+    while (!at_end() && !is_blank(next()) && next() != '/' && next() != '>' && next() != '?')
+      skip();
+    char last = ' ';  // but blanks
     while (!at_end() && next() != '>') {
-      last = next();
+      const char here = next();
       skip();
-      if (last != '"' && last != '\'') continue;
-      while (!at_end() && next() != last) skip();
-      skip();
+      if (last == '=' && (here == '"' || here == '\'')) {
+        while (!at_end() && next() != here) skip();
+        skip();
+      }
+      if (!is_blank(here)) last = here;
     }
     skip();
     return last == '/';
@@ -122,10 +147,9 @@ bool is_one_word(std::string_view word) {
 
 /// Whether a tag of XML has an attribute of that name.
 bool has_attribute(std::string_view tag, std::string_view name) {
-  constexpr std::string_view spaces = " \t\r\n";
   for (std::size_t at = tag.find(name); at != tag.npos; at = tag.find(name, at + 1)) {
-    const std::size_t behind = tag.find_first_not_of(spaces, at + name.size());
-    const bool begins = at > 0 && spaces.find(tag[at - 1]) != spaces.npos;
+    const std::size_t behind = tag.find_first_not_of(blanks, at + name.size());
+    const bool begins = at > 0 && is_blank(tag[at - 1]);
     if (begins && behind != tag.npos && tag[behind] == '=') return true;
   }
   return false;
@@ -147,9 +171,7 @@ TagLines find_tags(std::string_view text) {
   Depth depth;
   for (Scanner scan(text); !scan.at_end();) {
     if (scan.skip_unread()) continue;
-    if (scan.is_at("<!") || scan.is_at("<?")) {
-      scan.skip_past(">");
-    } else if (scan.is_at("</")) {
+    if (scan.is_at("</")) {
       depth.leave();
       scan.skip_past(">");
     } else if (scan.next() == '<') {
@@ -185,11 +207,7 @@ OperatorLines find_operators(std::string_view text) {
   Depth depth;
   for (Scanner scan(text); !scan.at_end();) {
     const std::size_t line = scan.line();
-    if (scan.is_at("/*")) {
-      scan.skip_past("*/");
-    } else if (scan.is_at("//") || scan.next() == '#') {
-      scan.skip_past("\n");
-    } else if (scan.next() == '[') {
+    if (scan.next() == '[') {
       while (!scan.at_end() && scan.next() != ']') {
         scan.next() == '"' ? static_cast<void>(scan.skip_quoted()) : scan.skip();
       }
@@ -218,11 +236,16 @@ std::string plain_dot(std::string_view text) {
     const std::size_t begin = scan.place();
     const char first = scan.next();
     const auto skipped = [&] { return text.substr(begin, scan.place() - begin); };
-    if (scan.is_at("/*")) {
-      scan.skip_past("*/");
-    } else if (scan.is_at("//") || first == '#') {
-      scan.skip_past("\n");
-    } else if (first == '"') {
+    const bool begins_line = begin == 0 || text[begin - 1] == '\n';
+    const bool is_of_a_line = scan.is_at("//") || (first == '#' && begins_line);
+    if (is_of_a_line || scan.is_at("/*")) {
+      scan.skip(first == '#' ? 1 : 2);  // the start of one is not its end
+      scan.skip_past(is_of_a_line ? "\n" : "*/");
+      const auto lines = std::ranges::count(skipped(), '\n');
+      plain += lines > 0 ? std::string(static_cast<std::size_t>(lines), '\n') : " ";
+      continue;
+    }
+    if (first == '"') {
       scan.skip_quoted();
     } else if (first == '<' && scan.skip_html()) {
       plain += quoted(skipped().substr(1, skipped().size() - 2));

@@ -26,10 +26,10 @@ struct OperatorLines {
   std::vector<std::size_t> edges;
 };
 
-/// Throws GraphFileError as find_tags() does.
+/// Of what plain_dot() gives. Throws GraphFileError as find_tags() does.
 OperatorLines find_operators(std::string_view text);
 
-/// The same graph without what Boost's parser of DOT stumbles over, on the same lines: a byte order mark, strings of
+/// The same graph without comments and what Boost's parser of DOT stumbles over, on the same lines: a byte order mark, strings of
 /// HTML and words in letters beyond ASCII (both in quotes instead), and subgraphs that are braces alone (a -- {b c}). Throws
 /// GraphFileError for what it would silently read as several words, like 1e-3 or host.1 without quotes.
 std::string plain_dot(std::string_view text);

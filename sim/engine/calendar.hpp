@@ -11,7 +11,7 @@
 //
 // Tang, Goh, Thng, "Ladder queue: an O(1) priority queue structure for large-scale discrete event
 // simulation", ACM TOMACS 15(3), 2005. Ours differs: what is pushed into the range of the run moves
-// the fewer of its neighbors aside, buckets keep their events in pooled blocks, and a rung fits the
+// those before it into places of popped ones, buckets keep their events in pooled blocks, and a rung fits the
 // times really present, so ties never need sorting.
 #pragma once
 

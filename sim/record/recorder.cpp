@@ -124,7 +124,8 @@ double Recorder::seconds() const {
 double Recorder::active_seconds() const {
   double end = seconds();
   for (const NodeTotals& node : nodes)
-    end = std::max(end, to_seconds(node.compute + node.wait + node.communicate));
+    end = std::max(end,
+                   to_seconds(node.compute) + to_seconds(node.wait) + to_seconds(node.communicate));
   return end;
 }
 

@@ -249,7 +249,7 @@ std::vector<Segment> read_timeline(const Reader& reader, std::size_t nodes) {
   timeline.reserve(node.size());
   for (std::size_t i = 0; i < node.size(); ++i) {
     if (node[i] < 0 || static_cast<std::size_t>(node[i]) >= nodes ||
-        activity[i] >= activities.size() || begin[i] > end[i]) {
+        activity[i] >= activities.size() || begin[i] < 0 || begin[i] > end[i]) {
       throw Failure(fmt::format("/timeline: segment {} makes no sense", i));
     }
     timeline.push_back(
@@ -265,7 +265,7 @@ void read_links(const Reader& reader, Recorder& recorder) {
   const auto busy = reader.column<std::int64_t>("/links/busy_picoseconds", names.size());
   const auto bytes = reader.column<std::int64_t>("/links/bytes", names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!(bandwidth[i] >= 0 && peak_rate[i] >= 0)) {
+    if (!(bandwidth[i] >= 0 && peak_rate[i] >= 0 && busy[i] >= 0)) {
       throw Failure(fmt::format("/links: link {} makes no sense", i));
     }
     recorder.links.push_back({names[i], bandwidth[i], peak_rate[i], Duration(busy[i]), bytes[i]});
@@ -276,8 +276,8 @@ void read_links(const Reader& reader, Recorder& recorder) {
   const auto begin = reader.column<std::int64_t>("/link_timeline/begin", link.size());
   const auto end = reader.column<std::int64_t>("/link_timeline/end", link.size());
   for (std::size_t i = 0; i < link.size(); ++i) {
-    if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] > end[i] ||
-        !(rate[i] >= 0)) {
+    if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] < 0 ||
+        begin[i] > end[i] || !(rate[i] >= 0)) {
       throw Failure(fmt::format("/link_timeline: segment {} makes no sense", i));
     }
     recorder.link_timeline.push_back({static_cast<std::uint32_t>(link[i]), rate[i],
@@ -320,6 +320,8 @@ Recorder read_content(const Reader& reader) {
   for (const TimeColumn& column : time_columns) {
     const auto path = fmt::format("/nodes/{}_picoseconds", column.name);
     const auto values = reader.column<std::int64_t>(path, nodes);
+    if (std::ranges::any_of(values, [](std::int64_t value) { return value < 0; }))
+      throw Failure(fmt::format("{}: a negative time", path));
     for (std::size_t i = 0; i < nodes; ++i) column.set(recorder.nodes[i], values[i]);
   }
   for (const CountColumn& column : count_columns) {

@@ -50,6 +50,18 @@ TEST_CASE("what a code held back is applied at the rate of its gradients, not of
   CHECK(test::largest_difference(served, exact) < 1e-5);
 }
 
+TEST_CASE("a push at a rate of 0 takes nothing along of what a code held back") {
+  // Every second step is at a rate of 0, and changes nothing.
+  const std::string codes = "\ncompression = top_k\nkeep = 0.5";
+  const std::vector<std::string> settings{"workload.start=3", "workload.curvature_min=0.5"};
+  const Recorder paused = test::run(
+      server_scenario(1, 40, "0.2" + codes),
+      with(settings,
+           {"algorithm.schedule=cyclic", "algorithm.cycle_steps=2", "algorithm.cycle_floor=0"}));
+  const Recorder plain = test::run(server_scenario(1, 20, "0.1" + codes), settings);
+  CHECK(test::largest_difference(paused, plain) < 1e-6);
+}
+
 TEST_CASE("equally fast nodes have staleness n - 1") {
   // Gradients are applied in turn: between two fetches of a node all n - 1 others push once (in the
   // first round node i comes after the i before it).

@@ -73,6 +73,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("slow momentum outlives blocks that end at a learning rate of 0") {
+  // One node, f = 1/2 (x - 1)^2 from 0, blocks of 2 at the rates 0.1 and 0: u <- 0.6 u + (x_0 - x') / 0.1, as if all were at 0.1.
+  double x = 0;
+  double v = 0;
+  for (int k = 0; k < 8; k += 2) {
+    v = 0.6 * v + 0.1 * (x - 1);
+    x -= v;
+  }
+  const Recorder recorder = test::run(
+      test::quadratic_scenario(1, 8, "ring", "kind = slowmo\nlearning_rate = 0.2\nperiod = 2"),
+      {"workload.centers=list", "workload.center_values=1", "algorithm.slow_momentum=0.6",
+       "algorithm.schedule=cyclic", "algorithm.cycle_steps=2", "algorithm.cycle_floor=0"});
+  CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
+}
+
 TEST_CASE("a learning rate that vanishes leaves SlowMo and quasi-global momentum their models") {
   // Both divide what models moved by the learning rate. Falls of 1e-200 at steps 5 and 9 leave nothing of it, in double, too.
   // SlowMo's block of steps 4 to 7 has moved once by then; with alpha = 1 and no momentum it stays there:

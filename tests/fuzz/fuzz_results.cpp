@@ -1,9 +1,10 @@
-// A results file, edited as the bytes say. What can be read is written again and must read back as the same.
+// A results file, edited as the bytes say. What can be read is written again and must read back as the same, and is exported.
 
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "sim/record/export.hpp"
 #include "sim/record/results_file.hpp"
 #include "tests/fuzz/fuzz.hpp"
 #include "tests/fuzz/hdf5_edits.hpp"
@@ -38,6 +39,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::string difference;
     const bool is_same = test::same_content(load(again), recorder, &difference);
     ensure(is_same, ("a results file reads back as it was written: " + difference).c_str());
+    recorder.active_seconds();
+    write_chrome_trace(recorder, directory.path("trace.json"));
+    for (const char* table :
+         {"steps", "evaluation", "evaluation_by_time", "nodes", "timeline", "links"})
+      write_csv(recorder, table, directory.path("table.csv"));
   });
   return 0;
 }

@@ -204,7 +204,7 @@ TEST_CASE("a fabric file that is wrong is refused by file, line and rule") {
       "target=\"b\"/></graph></graphml>";
   CHECK(file_refusal(unknown, 2, "net.graphml").starts_with(": not a valid GraphML file: "));
   CHECK(refusal(with("file", {{"file", "/nowhere/net.dot"}}), 2) ==
-        "test.ini:1: network.file /nowhere/net.dot: cannot read: No such file or directory");
+        "test.ini:1: network.file /nowhere/net.dot: cannot open: No such file or directory");
   CHECK(refusal(with("file", {}), 2) == "test.ini:0: network.file is missing");
 }
 
@@ -433,6 +433,28 @@ TEST_CASE("a graph file that is nested too deep is refused, not read") {
   CHECK(refusal(graphml(497), GraphFormat::graphml) == "accepted");
   CHECK(refusal(graphml(498), GraphFormat::graphml) == too_deep);
   CHECK(refusal(graphml(20'000), GraphFormat::graphml) == too_deep);
+  // Nor does anything hide what Boost's readers would see: what looks like the end of a tag where there is none ..
+  const auto hidden = [&](const std::string& begin, const std::string& end, int levels) {
+    return refusal("<graphml><graph edgedefault=\"undirected\"><node id=\"a\">\n" +
+                       repeat(begin, levels) + repeat(end, levels) + "</node></graph></graphml>",
+                   GraphFormat::graphml);
+  };
+  for (const char* closing : {"<?p ></x>?>", "<!--></x>-->", "<![CDATA[></x>]]>",
+                              "<!DOCTYPE [></x>] >", "<!DOCTYPE\t[></x>[></x>]]>"}) {
+    CAPTURE(std::string(closing));
+    CHECK(hidden(std::string("<x>") + closing, "</x>", 20'000) == too_deep);
+  }
+  // .. or a quote that opens no value, or closes one ..
+  CHECK(hidden("<x'>", "</x'>", 20'000) == too_deep);
+  CHECK(hidden("<x='>", "</x='>", 20'000) == too_deep);
+  CHECK(hidden("<x a'=\"\">", "</x>", 20'000) == too_deep);
+  CHECK(hidden("<x a = '\"'>", "</x>", 20'000) == too_deep);
+  CHECK(hidden("<x a = '>'>", "</x>", 490) == "accepted");
+  // .. or a comment.
+  const auto nested = repeat("subgraph{", 20'000) + "a" + repeat("}", 20'000);
+  CHECK(refusal("graph{ a [color=red /* \" */];\n" + nested + "/* \" ] */}", GraphFormat::dot) ==
+        too_deep);
+  CHECK(refusal("graph{ a /*/ b */;\n" + nested + "/**/}", GraphFormat::dot) == too_deep);
   // Many, one beside the other, are not deep.
   CHECK(refusal("graph {" + repeat("subgraph{a -- b}", 2'000) + "}", GraphFormat::dot) ==
         "accepted");

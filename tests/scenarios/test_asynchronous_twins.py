@@ -278,7 +278,7 @@ def adpsgd(times, steps, settings):
             x[i] -= optimizer.step(gradient(at, i), at, i)
 
     def beside(i):
-        neighbors = sorted({(i - 1) % nodes, (i + 1) % nodes})
+        neighbors = sorted({(i - 1) % nodes, (i + 1) % nodes}, key=lambda j: (j < i, j))  # from its own number on
         for k in range(steps):
             yield "begun", i
             asks[i] = [neighbors[k % len(neighbors)], x[i], False]

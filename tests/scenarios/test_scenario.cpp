@@ -286,12 +286,12 @@ TEST_CASE("a file is read from disk, and its directory resolves relative paths")
 
   const std::string folder = directory.path("folder");
   std::filesystem::create_directory(folder);
-  CHECK_THROWS_WITH_AS(Scenario::read(folder), (folder + ": cannot read: is a directory").c_str(),
+  CHECK_THROWS_WITH_AS(Scenario::read(folder), (folder + ": cannot read: Is a directory").c_str(),
                        Error);
   directory.write("folder/scenario.ini", std::string(ring));
   const std::string hint = "; did you mean " + folder + "/scenario.ini?";
   CHECK_THROWS_WITH_AS(Scenario::read(folder),
-                       (folder + ": cannot read: is a directory" + hint).c_str(), Error);
+                       (folder + ": cannot read: Is a directory" + hint).c_str(), Error);
   std::filesystem::remove(path);
   CHECK_THROWS_WITH_AS(Scenario::read(path),
                        (path + ": cannot open: No such file or directory").c_str(), Error);

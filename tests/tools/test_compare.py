@@ -55,6 +55,7 @@ BAD = [
     ("step,test_loss,test_loss\n3,1,2\n", "r.csv:1: two columns are called test_loss"),
     ("step,time_seconds\n3,5\n4,\n5,4.5\n", "r.csv:4: time_seconds must not fall, got 4.5 after 5"),
     ("step,time_seconds\n3,-1\n", "r.csv:2: time_seconds must not fall, got -1 after 0"),
+    ("step,time_seconds\n3,1e8\n", "r.csv:2: time_seconds must be in the range of the clock, up to 9.223e+06, got 1e+08"),
     ("step,test_loss\n1,1\n100000000001,1\n", "too uneven"),
 ]
 

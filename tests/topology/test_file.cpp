@@ -212,7 +212,7 @@ TEST_CASE("a file that is not there, empty, or of an unknown kind is refused by 
   const test::TemporaryDirectory directory;
   const std::string absent = directory.path("absent.dot");
   CHECK(test::refusal("file", 2, {{"path", absent}}) ==
-        "t.ini:3: topology.path " + absent + ": cannot read: No such file or directory");
+        "t.ini:3: topology.path " + absent + ": cannot open: No such file or directory");
   CHECK(file_refusal("empty.dot", "", 2) == "cannot read: it is empty");
   CHECK(test::refusal("file", 2, {{"path", "net.json"}}) ==
         "t.ini:3: topology.path must end in .graphml, .xml, .dot or .gv, got net.json");

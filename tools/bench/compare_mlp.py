@@ -30,12 +30,12 @@ CASES = {  # widths, batch, goal (times the best of the others), nodes as a part
 SAMPLES = 16384
 RATE = 0.02
 
-use_good_blas()
 try:
     import numpy as np
     import torch
 except ImportError as error:
     sys.exit(f"compare_mlp: needs PyTorch and numpy, found no {error.name}")
+use_good_blas()
 
 
 class Models:

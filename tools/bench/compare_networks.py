@@ -23,7 +23,6 @@ import time
 
 from good_blas import use_good_blas, without_blas
 
-use_good_blas()
 try:
     import h5py
     import numpy
@@ -32,6 +31,7 @@ try:
     from torch.nn import functional
 except ImportError as error:
     sys.exit(f"compare_networks: needs PyTorch, h5py and numpy, found no {error.name}")
+use_good_blas()
 
 from compare_cnn import network
 

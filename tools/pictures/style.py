@@ -2,7 +2,6 @@
 import argparse
 import contextlib
 import errno
-import math
 import os
 import pathlib
 import re

@@ -25,6 +25,7 @@
 #include "sim/record/hdf5_file.hpp"
 #include "sim/record/partial_file.hpp"
 #include "sim/record/results_file.hpp"
+#include "tests/sim/record/changed_copy.hpp"
 #include "tests/sim/record/full_recorder.hpp"
 #include "tests/support/hdf5_leaks.hpp"
 #include "tests/support/message_of.hpp"
@@ -35,6 +36,9 @@ namespace starling::test_results_file {
 using test::at;
 using test::full_recorder;
 using test::message_of;
+using test::replace_set;
+using test::set_attribute;
+using test::set_cell;
 namespace fs = std::filesystem;
 
 namespace {
@@ -49,38 +53,12 @@ void write_bytes(const std::string& path, std::string_view bytes) {
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-/// Copies of a results file, the n-th changed by the n-th of these statements in Python, to which it is `f`. None, and a
-/// message, where Python has no h5py.
-std::vector<std::string> changed_copies(const std::string& path,
-                                        const std::vector<std::string>& changes) {
-  std::string script =
-      "import shutil, sys\ntry:\n    import h5py\nexcept ImportError:\n    sys.exit(77)\n";
-  std::vector<std::string> copies;
-  for (const std::string& change : changes) {
-    copies.push_back(path + "." + std::to_string(copies.size()));
-    script += "shutil.copy('" + path + "', '" + copies.back() + "')\nwith h5py.File('" +
-              copies.back() + "', 'r+') as f:\n    " + change + "\n";
-  }
-  write_bytes(path + ".py", script);
-  const int status = WEXITSTATUS(std::system(("/usr/bin/python3 " + path + ".py").c_str()));
-  if (status == 77 || status == 127) {
-    MESSAGE("skipped: no /usr/bin/python3, or it has no h5py");
-    return {};
-  }
-  REQUIRE(status == 0);
-  return copies;
-}
-
 /// That a file so changed is called damaged, in this sentence.
 void check_damage(const std::string& path,
-                  std::span<const std::pair<const char*, const char*>> cases) {
-  std::vector<std::string> changes;
-  for (const auto& one : cases) changes.emplace_back(one.first);
-  const auto copies = changed_copies(path, changes);
-  for (std::size_t n = 0; n < copies.size(); ++n) {
-    CAPTURE(changes[n]);
-    CHECK(message_of([&] { load(copies[n]); }) ==
-          copies[n] + ": damaged or cut short: " + cases[n].second);
+                  std::span<const std::pair<test::Change, const char*>> cases) {
+  for (const auto& [change, sentence] : cases) {
+    const std::string copy = test::changed_copy(path, change);
+    CHECK(message_of([&] { load(copy); }) == copy + ": damaged or cut short: " + sentence);
   }
 }
 
@@ -329,14 +307,12 @@ TEST_CASE("an HDF5 file of somebody else and a newer format are told apart") {
   const test::TemporaryDirectory directory;
   const std::string path = directory.path("x.h5");
   save(Recorder(), path);
-  // The library checks metadata by a checksum, so a changed byte alone would be damage.
-  const auto copies =
-      changed_copies(path, {"f.attrs['format_version'] = 2", "del f.attrs['format']"});
-  if (copies.empty()) return;
-  CHECK(message_of([&] { load(copies[0]); }) ==
-        copies[0] + ": written in format 2 by a newer Starling; this one reads up to format 1");
-  CHECK(message_of([&] { load(copies[1]); }) ==
-        copies[1] + ": expected a results file of Starling, found another HDF5 file");
+  const std::string newer = test::changed_copy(path, set_attribute("/", "format_version", 2));
+  CHECK(message_of([&] { load(newer); }) ==
+        newer + ": written in format 2 by a newer Starling; this one reads up to format 1");
+  const std::string other = test::changed_copy(path, test::remove_attribute("/", "format"));
+  CHECK(message_of([&] { load(other); }) ==
+        other + ": expected a results file of Starling, found another HDF5 file");
 }
 
 TEST_CASE("acts that belong to no node, or are of no kind, are damage") {
@@ -345,42 +321,49 @@ TEST_CASE("acts that belong to no node, or are of no kind, are damage") {
   save(full_recorder(11, 3), path);  // 3, 1 and 0 acts
   const char* const of_node_0 = "/acts: those of node 0 are not behind those before";
   const char* const of_node_1 = "/acts: those of node 1 are not behind those before";
-  const std::pair<const char*, const char*> cases[] = {
-      {"f['acts/first'][1] = 5", of_node_0},  // beyond the 4 there are
-      {"f['acts/first'][0] = 1", of_node_0},
-      {"f['acts/first'][0] = -1", of_node_0},
-      {"f['acts/first'][1] = -1", of_node_0},
-      {"f['acts/first'][2] = 2", of_node_1},
-      {"f['acts/first'][2] = 5", of_node_1},
-      {"f['acts/kind'][2] = 4", "/acts: act 2 makes no sense"}};
+  const std::pair<test::Change, const char*> cases[] = {
+      {set_cell("/acts/first", 1, 5), of_node_0},  // beyond the 4 there are
+      {set_cell("/acts/first", 0, 1), of_node_0},
+      {set_cell("/acts/first", 0, -1), of_node_0},
+      {set_cell("/acts/first", 1, -1), of_node_0},
+      {set_cell("/acts/first", 2, 2), of_node_1},
+      {set_cell("/acts/first", 2, 5), of_node_1},
+      {set_cell("/acts/kind", 2, 4), "/acts: act 2 makes no sense"}};
   check_damage(path, cases);
 }
 
 TEST_CASE("what does not fit the rest of a results file is damage, named with its place") {
+  constexpr auto least = std::numeric_limits<std::int64_t>::min();
   const test::TemporaryDirectory directory;
   const std::string path = directory.path("x.h5");
   save(full_recorder(11, 3), path);
-  const std::pair<const char*, const char*> cases[] = {
-      {"f['steps'].attrs['every'] = 0",
+  const std::pair<test::Change, const char*> cases[] = {
+      {set_attribute("/steps", "every", 0),
        "/steps: a table of 3 columns with a row every 0 of 11 steps"},
-      {"f['steps'].attrs['every'] = 'two'", "attribute every of /steps does not hold numbers"},
-      {"f['steps'].attrs['every'] = [1, 2]", "attribute every of /steps is not one number"},
+      {set_attribute("/steps", "every", H5T_C_S1, {}, {'2'}),
+       "attribute every of /steps does not hold numbers"},
+      {set_attribute("/steps", "every", H5T_NATIVE_INT64, {2}, {1, 2}),
+       "attribute every of /steps is not one number"},
       // rows after 5, 10 and 11 steps, not after 2, 4, .., 10 and 11
-      {"f['steps'].attrs['every'] = 5", "/steps/time: does not fit the table"},
-      {"f['timeline/node'][0] = 9", "/timeline: segment 0 makes no sense"},
-      {"f['links/bandwidth'][1] = -1", "/links: link 1 makes no sense"},
-      {"f['link_timeline/link'][1] = 3", "/link_timeline: segment 1 makes no sense"},
-      {"del f['links/bytes']; f['links/bytes'] = [1, 2]",
+      {set_attribute("/steps", "every", 5), "/steps/time: does not fit the table"},
+      {set_cell("/timeline/node", 0, 9), "/timeline: segment 0 makes no sense"},
+      {set_cell("/timeline/begin", 1, -1), "/timeline: segment 1 makes no sense"},
+      {set_cell("/link_timeline/begin", 0, least), "/link_timeline: segment 0 makes no sense"},
+      {set_cell("/nodes/wait_picoseconds", 2, -1), "/nodes/wait_picoseconds: a negative time"},
+      {set_cell("/links/busy_picoseconds", 1, -1), "/links: link 1 makes no sense"},
+      {set_cell("/links/bandwidth", 1, -1), "/links: link 1 makes no sense"},
+      {set_cell("/link_timeline/link", 1, 3), "/link_timeline: segment 1 makes no sense"},
+      {replace_set("/links/bytes", H5T_NATIVE_INT64, {2}, {1, 2}),
        "/links/bytes: expected 3 values, found 2"},
-      {"del f['links/name']; f['links/name'] = [1, 2, 3]",
+      {replace_set("/links/name", H5T_NATIVE_INT64, {3}, {1, 2, 3}),
        "/links/name is not a column of texts of fixed length"},
-      {"del f['links/name']; f.create_dataset('links/name', (3,), 'S9')",
+      {replace_set("/links/name", H5T_C_S1, {3}, {}),
        "/links/name: fewer bytes than its shape needs"},
-      {"del f['nodes/steps']; f['nodes/steps'] = [[1], [2], [3]]",
+      {replace_set("/nodes/steps", H5T_NATIVE_INT64, {3, 1}, {1, 2, 3}),
        "/nodes/steps: expected 1 dimension(s), found 2"},
-      {"del f['nodes/steps']; f.create_dataset('nodes/steps', (3,), 'i8')",
+      {replace_set("/nodes/steps", H5T_NATIVE_INT64, {3}, {}),
        "/nodes/steps: fewer bytes than its shape needs"},
-      {"f['facts'].attrs['empty'] = 3",
+      {set_attribute("/facts", "empty", 3),
        "attribute empty of /facts is not one text of fixed length"}};
   check_damage(path, cases);
 }
