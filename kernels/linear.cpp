@@ -171,8 +171,8 @@ std::unique_ptr<Workload> linear(const Section& section, NodeId nodes, std::uint
   expect_memory(section, "samples", 4 * floats,
                 fmt::format("{} samples * ({} features and what follows from them) * 4 B",
                             problem.samples + problem.test_samples, problem.features));
-  problem.noise = read_not_negative(section, "noise", 0.1,
-                                    "standard deviation of what does not follow from the features");
+  problem.noise = read_between(section, "noise", 0.1, 0, largest_scale,
+                               "standard deviation of what does not follow from the features");
   problem.node_spread =
       read_not_negative(section, "node_spread", 0,
                         "standard deviation of a node's true weights from the shared ones");

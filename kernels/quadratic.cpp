@@ -138,13 +138,15 @@ QuadraticSettings read_settings(const Section& section, NodeId nodes) {
       section.choice("centers", {"random", "index", "list"}, "random",
                      "minimum of node i: drawn, (i, .., i), or the i-th of center_values");
   if (settings.centers == "random") {
-    settings.center_spread = read_not_negative(
-        section, "center_spread", 1, "standard deviation of the minima; 0: all at the origin");
+    settings.center_spread = read_between(section, "center_spread", 1, 0, largest_scale,
+                                          "standard deviation of the minima; 0: all at the origin");
   } else if (settings.centers == "list") {
     settings.center_values = section.numbers(
         "center_values", {0}, "minimum of each node, the same in every coordinate, in a circle");
     section.expect(!settings.center_values.empty(), "center_values",
                    "must name at least one number");
+    for (const double center : settings.center_values)
+      section.expect_range("center_values", center, -largest_scale, largest_scale);
   }
   const bool is_random = settings.centers == "random";
   settings.curvature_min =
@@ -159,13 +161,15 @@ QuadraticSettings read_settings(const Section& section, NodeId nodes) {
   section.expect(settings.curvature_max >= settings.curvature_min, "curvature_max",
                  "must be at least curvature_min, {}, got {}", settings.curvature_min,
                  settings.curvature_max);
-  settings.start = section.optional<double>("start", 0, "every coordinate of the initial model");
+  section.expect_range("curvature_max", settings.curvature_max, 0, largest_scale);
+  settings.start = read_between(section, "start", 0, -largest_scale, largest_scale,
+                                "every coordinate of the initial model");
   settings.start_file = section.resolve_path(section.optional<std::string>(
       "start_file", "",
       "text file of `dimension` numbers to take where start_spread has normal ones"));
-  settings.start_spread = read_not_negative(
-      section, "start_spread", settings.start_file.empty() ? 0 : 1,
-      "standard deviation of a normal number added to each coordinate of the start");
+  settings.start_spread =
+      read_between(section, "start_spread", settings.start_file.empty() ? 0 : 1, 0, largest_scale,
+                   "standard deviation of a normal number added to each coordinate of the start");
   return settings;
 }
 
@@ -184,7 +188,7 @@ std::vector<double> read_start(const std::string& path, std::size_t dimension) {
     std::istringstream words(line);
     while (!(words >> std::ws).eof()) {
       double number = 0;
-      if (!(words >> number))
+      if (!(words >> number) || std::fabs(number) > largest_scale)
         throw Error(fmt::format("{}: expected numbers, found '{}'", path, line));
       numbers.push_back(number);
     }
@@ -200,8 +204,8 @@ std::vector<double> read_start(const std::string& path, std::size_t dimension) {
 std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::uint64_t seed) {
   const QuadraticSettings settings = read_settings(section, nodes);
   Quadratic::Problem problem{.nodes = nodes, .dimension = settings.dimension, .seed = seed};
-  problem.noise = read_not_negative(section, "noise", 0,
-                                    "standard deviation of the noise on each entry of a gradient");
+  problem.noise = read_between(section, "noise", 0, 0, largest_scale,
+                               "standard deviation of the noise on each entry of a gradient");
   problem.wire_parameters = read_wire_parameters(section);
   section.finish();
 

@@ -32,6 +32,38 @@ auto build_part(const Section& section, const std::string& scenario_name, Build 
   }
 }
 
+/// The keys that a component reads, as far as it gets with these settings.
+template <class Make>
+std::vector<KeyUse> keys_read(const std::string& section, std::vector<Setting> settings,
+                              const Make& make) {
+  const Section probe = Section::probe(section, std::move(settings));
+  try {
+    static_cast<void>(make(probe));
+  } catch (const ProbeFinished&) {
+  }
+  return probe.uses();
+}
+
+/// With which options of one of its choices a component reads the first key that nobody read; "" if with none.
+template <class Make>
+std::string choice_with(const UnknownKey& error, const Section& section, const Make& make) {
+  const std::string& key = error.settings.front().key;
+  for (const KeyUse& use : keys_read(section.name(), section.settings(), make)) {
+    std::vector<std::string> having;
+    for (const std::string& option : use.options()) {
+      std::vector<Setting> settings = section.settings();
+      std::erase_if(settings, [&](const Setting& setting) { return setting.key == use.key; });
+      settings.push_back({use.key, option, "probe"});
+      const std::vector<KeyUse> uses = keys_read(section.name(), std::move(settings), make);
+      if (use.key != "kind" && std::ranges::count(uses, key, &KeyUse::key) > 0)
+        having.push_back(option);
+    }
+    if (!having.empty())
+      return fmt::format("; it is one with {} = {}", use.key, fmt::join(having, " or "));
+  }
+  return "";
+}
+
 /// Which kinds have the first key that nobody read, and how to take such keys away; "" if it is none of any kind.
 template <class Entries, class Make>
 std::string cure_of(const UnknownKey& error, const Section& section, const Entries& kinds,
@@ -39,12 +71,8 @@ std::string cure_of(const UnknownKey& error, const Section& section, const Entri
   std::vector<std::string> having;
   std::set<std::string> known;  // by some kind
   for (const auto& kind : kinds) {
-    const Section probe = Section::probe(section.name(), section.settings());
-    try {
-      static_cast<void>(make(kind, probe));
-    } catch (const ProbeFinished&) {  // as far as it gets with these settings
-    }
-    for (const KeyUse& use : probe.uses()) {
+    const auto make_kind = [&](const Section& probe) { return make(kind, probe); };
+    for (const KeyUse& use : keys_read(section.name(), section.settings(), make_kind)) {
       known.insert(use.key);
       if (use.key == error.settings.front().key) having.emplace_back(kind.name);
     }
@@ -72,12 +100,16 @@ template <class Entries, class Entry, class Make>
 auto build_kind(const Section& section, const std::string& scenario_name, const Entries& kinds,
                 const Entry& (*find)(const Section&), const Make& make) {
   return build_part(section, scenario_name, [&] {
+    const Entry& kind = find(section);
     try {
-      auto made = make(find(section), section);
+      auto made = make(kind, section);
       section.finish();  // whatever made it may have forgotten to
       return made;
     } catch (const UnknownKey& error) {
-      throw ScenarioError(error.what() + cure_of(error, section, kinds, make));
+      const std::string choice =
+          choice_with(error, section, [&](const Section& probe) { return make(kind, probe); });
+      throw ScenarioError(error.what() +
+                          (choice.empty() ? cure_of(error, section, kinds, make) : choice));
     }
   });
 }
@@ -186,7 +218,14 @@ void assemble_work(Assembly& parts, const Section& workload, const Section& comp
     const auto cost = [batches = parts.workload.get()](NodeId node, Step step) {
       return batches->batch_cost(node, step);
     };
-    return std::make_unique<ComputeTime>(compute, settings.nodes, settings.seed, cost);
+    const auto make = [&](const Section& section) {
+      return std::make_unique<ComputeTime>(section, settings.nodes, settings.seed, cost);
+    };
+    try {
+      return make(compute);
+    } catch (const UnknownKey& error) {
+      throw ScenarioError(error.what() + choice_with(error, compute, make));
+    }
   });
   note(parts, compute);
   note(parts, workload);

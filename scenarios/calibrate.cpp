@@ -414,6 +414,10 @@ std::string to_scenario_text(const Calibration& c) {
   if (c.within) text += list("within a host", *c.within);
   if (c.between) text += list("between hosts", *c.between);
   for (const std::string& doubt : c.doubts()) text += fmt::format("# Beware: {}.\n", doubt);
+  if (!c.between) {
+    text +=
+        "# No link between hosts was measured: that of nodes on several hosts is as within one.\n";
+  }
   const LinkFigures& link = c.between ? *c.between : *c.within;
   text += "[network]\nkind = fluid\nfabric = crossbar\n";
   // A message crosses two links of a crossbar.

@@ -127,6 +127,10 @@ void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host
   }
   if (!parts_.idle_collectives.empty() && !transport.has_used_closed_forms())
     idle_wishes_.push_back(parts_.idle_collectives);
+  if (const auto& target = parts_.settings.until_target; target && !is_at_target_) {
+    idle_wishes_.push_back(
+        fmt::format("run.until_target = {} {:g} was not reached", target->metric, target->value));
+  }
   if (!parts_.failures) return;
   Time end = transport.is_cut() ? transport.now() : last_finish(recorder_.nodes);
   for (const NodeId node : transport.failures().stopped_nodes)
@@ -174,7 +178,9 @@ void Run::run_simulation(const Recorder* recorded) {
   if (parts_.failures) follow_failures();
   evaluate_by_time(0, settings.nodes);
   if (settings.until_target) end_at_target(transport);
-  if (settings.until < Time::max() || settings.until_target || is_cut) transport.keep_suspended();
+  // For what may end before its programs.
+  if (settings.until < Time::max() || settings.until_target || is_cut || parts_.failures)
+    transport.keep_suspended();
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};
@@ -189,7 +195,7 @@ void Run::run_simulation(const Recorder* recorded) {
     recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
     if (parts_.failures) note_failures(transport);
     note_idle_wishes(transport, host ? &*host : nullptr);
-    if (transport.is_cut()) account_until(world, transport.now());
+    account_until(world, transport.now());  // of programs that have not ended
     const bool ends_evaluated = is_at_target_ && transport.is_cut();
     if (settings.evaluates_by_time() && !ends_evaluated)
       observer_->pass_to_end(transport.is_cut() ? transport.now() : observer_->end());

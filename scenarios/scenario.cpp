@@ -323,7 +323,7 @@ std::string first_other_line(const std::string& text, const std::string& other) 
   while (next(lines, line)) {
     if (!next(others, other_line) || line != other_line) return line;
   }
-  return "fewer lines";
+  return std::string(fewer_lines);
 }
 
 }  // namespace starling

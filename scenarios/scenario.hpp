@@ -91,6 +91,7 @@ std::string find_scenario(const std::string& name, const std::string& folder);
 
 /// The first line of one scenario's `text` that is another one than in the `other`'s, whatever their comments, and
 /// without its own.
+inline constexpr std::string_view fewer_lines = "fewer lines";
 std::string first_other_line(const std::string& text, const std::string& other);
 
 }  // namespace starling

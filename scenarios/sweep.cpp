@@ -136,7 +136,9 @@ void zip_axes(const Setting& zip, std::vector<Axis>& axes) {
     throw ScenarioError(fmt::format("{}: sweep.zip {}", zip.origin, what));
   };
   Axis* first = nullptr;
-  for (const std::string& name : trimmed_parts(zip.text, ' ')) {
+  std::string names = zip.text;
+  std::ranges::replace(names, ',', ' ');
+  for (const std::string& name : trimmed_parts(names, ' ')) {
     if (name.empty()) continue;
     const auto found = std::ranges::find_if(
         axes, [&name](const Axis& axis) { return std::ranges::count(axis.keys, name) > 0; });

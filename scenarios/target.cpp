@@ -88,6 +88,7 @@ Reached first_reached(const Recorder& recorder, const Target& target, bool by_ti
     place = first_crossing(*over_time, target, std::max<std::size_t>(1, over_time->rows()) - 1);
   }
   if (place) {
+    reached.is_bound = place->before == place->row;
     reached.time = place->of([&](auto row) { return over_time->value("time", row); });
     reached.bytes_sent = place->of([&](auto row) { return over_time->value("bytes_sent", row); });
   }

@@ -30,7 +30,8 @@ Target read_target(std::string_view text, const std::function<void(const std::st
 struct Reached {
   double time;  // seconds
   double step;
-  double bytes_sent;  // by all nodes
+  double bytes_sent;      // by all nodes
+  bool is_bound = false;  // at its first row: perhaps earlier
 
   bool ever() const { return !std::isnan(time) || !std::isnan(step); }
 };

@@ -82,11 +82,12 @@ void add_target(std::vector<Line>& lines, const Recorder& a, const Recorder& b,
   const Reached second = first_reached(b, target, by_time);
   const std::string words = fmt::format("{} {:g}", target.metric, target.value);
   const bool both_did = first.ever() && second.ever();
+  const bool is_bound = first.is_bound || second.is_bound;
   const auto add = [&](const char* what, double x, double y) {
     lines.push_back({.quantity = fmt::format("{} to {}", what, words),
                      .first = x,
                      .second = y,
-                     .deviation = relative(x, y),
+                     .deviation = is_bound ? unknown : relative(x, y),
                      .tolerance = std::nullopt,
                      .if_unknown = both_did ? "unknown" : "never"});
   };
@@ -231,11 +232,18 @@ std::string reference_of(const std::string& path, const po::variables_map& value
           : ""));
 }
 
-/// Prints a line if neither run got to the target.
-void tell_if_missed(const Recorder& a, const Recorder& b, const Target& target) {
+/// Prints a line if neither run got to the target, or one began there.
+void tell_of_target(const Recorder& a, const Recorder& b, const Target& target) {
   const bool by_time = have_the_same_by_time(a, b);
-  if (first_reached(a, target, by_time).ever() || first_reached(b, target, by_time).ever()) return;
-  fmt::print("note: neither run gets to {} {:g}\n", target.metric, target.value);
+  const Reached first = first_reached(a, target, by_time);
+  const Reached second = first_reached(b, target, by_time);
+  const std::string words = fmt::format("{} {:g}", target.metric, target.value);
+  if (!first.ever() && !second.ever()) fmt::print("note: neither run gets to {}\n", words);
+  for (const auto& [name, reached] : {std::pair("A", first), std::pair("B", second)}) {
+    if (reached.is_bound)
+      fmt::print("note: {} is at {} when it is evaluated first, so it got there by then\n", name,
+                 words);
+  }
 }
 
 }  // namespace
@@ -278,7 +286,7 @@ void compare_command(const Arguments& arguments) {
       std::ranges::count_if(lines, [](const Line& line) { return !line.agrees(); });
   fmt::print("\n");
   tell_last_steps(first, second);
-  if (target) tell_if_missed(first, second, *target);
+  if (target) tell_of_target(first, second, *target);
   for (const auto& [name, run] : {std::pair("A", &first), std::pair("B", &second)}) {
     tell_what_was_not_read(name, *run);
     warn(name, *run);

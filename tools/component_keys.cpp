@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -51,14 +50,6 @@ std::vector<KeyUse> probe(const std::string& section_name, const ProbeRun& run, 
     settings.push_back({"steps", std::to_string(run.steps), "probe"});
   }
   return probed(section_name, run, make, std::move(settings)).uses();
-}
-
-/// The words that the type of a choice lists.
-std::vector<std::string> options_of(const KeyUse& use) {
-  std::vector<std::string> options;
-  std::istringstream words(use.type);
-  for (std::string word; std::getline(words, word, '|');) options.push_back(word);
-  return options;
 }
 
 /// Whether a row tells the same as `use`, a key that was read with one of the options of `choice`.
@@ -120,8 +111,8 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
       keys.push_back({use, "", {}, {}, {}});
   }
   for (const KeyUse& use : always) {
-    if (use.key == "kind" || use.type.find('|') == std::string::npos) continue;
-    const std::vector<std::string> options = options_of(use);
+    const std::vector<std::string> options = use.options();
+    if (use.key == "kind" || options.empty()) continue;
     std::vector<std::vector<KeyUse>> reads;  // [option]
     for (const std::string& option : options) {
       reads.push_back(probe(section_name, run, make, {{use.key, option, "probe"}}));
@@ -219,10 +210,9 @@ void find_words(const Make& make, const std::vector<Setting>& settings,
                 const std::vector<KeyUse>& known, std::vector<std::string>& words) {
   const Section section = probed("algorithm", small, make, settings);
   for (const KeyUse& use : section.uses()) {
-    if (use.type.find('|') == std::string::npos) continue;
     if (use.key == "kind" || std::ranges::find(known, use.key, &KeyUse::key) != known.end())
       continue;
-    for (const std::string& option : options_of(use)) {
+    for (const std::string& option : use.options()) {
       std::vector<Setting> with = settings;
       with.push_back({use.key, option, "probe"});
       if (probed("algorithm", small, make, with).reads_other("topology") ==

@@ -7,6 +7,8 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "sim/base/error.hpp"
+#include "sim/base/text.hpp"
 #include "tools/say.hpp"
 
 namespace starling {
@@ -17,8 +19,14 @@ constexpr int bar_width = 30;
 /// Between lines in a log; STARLING_HEARTBEAT is for those who want another number of seconds.
 std::chrono::seconds heartbeat() {
   const char* wanted = std::getenv("STARLING_HEARTBEAT");
-  const int seconds = wanted == nullptr ? 0 : std::atoi(wanted);
-  return std::chrono::seconds(seconds > 0 ? seconds : 60);
+  if (wanted == nullptr) return std::chrono::seconds(60);
+  const auto seconds = number_in<std::int32_t>(wanted);
+  if (!seconds || *seconds < 1) {
+    throw Error(fmt::format(
+        "environment variable STARLING_HEARTBEAT: expected whole seconds from 1 on, found {}",
+        printable(wanted)));
+  }
+  return std::chrono::seconds(*seconds);
 }
 
 std::string duration_text(double seconds) {

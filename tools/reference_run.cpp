@@ -21,6 +21,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
 #include "sim/base/text.hpp"
+#include "sim/base/text_file.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/say.hpp"
 
@@ -173,14 +174,20 @@ ReferenceRows read_rows(const std::string& path) {
   return rows;
 }
 
-/// What `starling compare` would mind in a reference of a run with so many nodes; nothing if the file is not there yet.
+/// Whether a file holds a table, rather than results.
+bool is_table(const std::string& path) {
+  constexpr std::string_view hdf5_begins = "\x89HDF";
+  return !read_whole_file(path, hdf5_begins.size()).starts_with(hdf5_begins);
+}
+
+/// What `starling compare` would mind in a reference of a run with so many nodes.
 std::string doubt_about(const std::string& path, NodeId nodes) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none))
     return path + ": expected a run, found a directory";
-  if (std::filesystem::path(path).extension() != ".csv" || !std::filesystem::exists(path, none))
-    return "";
+  if (path.empty()) return "";
   try {
+    if (!is_table(path)) return "";
     const ReferenceRows rows = read_rows(path);
     if (rows.nodes > 0 && rows.nodes != static_cast<double>(nodes))
       return fmt::format("{}: has {} nodes, this run {}", path, rows.nodes, nodes);
@@ -244,7 +251,9 @@ void warn_of_reference(const Assembly& parts) {
 }
 
 Recorder read_run_of(const std::string& path) {
-  return std::filesystem::path(path).extension() == ".csv" ? read_reference(path) : load(path);
+  std::error_code none;
+  const bool is_file = std::filesystem::is_regular_file(path, none);
+  return is_file && is_table(path) ? read_reference(path) : load(path);
 }
 
 }  // namespace starling

@@ -68,10 +68,26 @@ void write_beside(std::vector<std::string>& words, const std::string& path, cons
                   (beside.parent_path() / (beside.stem().string() + ending)).string());
 }
 
+/// A run that begins must not take away what another has left to go on from.
+void expect_no_checkpoint(const Assembly& parts) {
+  const std::string& results = parts.settings.output;
+  if (!has_checkpoint(results)) return;
+  throw Error(fmt::format(
+      "{}: another run has left a checkpoint, which this one would remove: starling resume {} goes "
+      "on with it; to begin anew, remove {}.checkpoint*, or name another file with --output",
+      results, results, results));
+}
+
 Assembly assemble_checked(const std::vector<std::string>& words) {
   Assembly parts = assemble(read_scenario(words));
   check_output(words, parts);
   return parts;
+}
+
+void simulate_alone(const std::vector<std::string>& words, bool speaks) {
+  Assembly parts = assemble_checked(words);
+  expect_no_checkpoint(parts);
+  execute_run(std::move(parts), speaks, [](Run& run) { run.simulate(); });
 }
 
 #ifdef STARLING_HAVE_MPI
@@ -80,6 +96,7 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
     const auto check = [&session, &words](const Assembly& parts) {
       check_for_mpi(parts, session.ranks());
       check_output(words, parts, session.rank() == 0);
+      expect_no_checkpoint(parts);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
@@ -100,9 +117,7 @@ void check_alone(const char* option) {
 
 /// A simulation: by this process, or by all that mpirun has started.
 void simulate(const std::vector<std::string>& words, bool speaks) {
-  const auto alone = [&] {
-    execute_run(assemble_checked(words), speaks, [](Run& run) { run.simulate(); });
-  };
+  const auto alone = [&] { simulate_alone(words, speaks); };
   if (!MpiSession::is_launched()) return alone();
   in_session([&](MpiSession& session) {
     const int ranks = session.ranks();
@@ -110,6 +125,7 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
     const auto check = [&session, ranks, &words](const Assembly& parts) {
       check_for_sharing(parts, ranks);
       check_output(words, parts, session.rank() == 0);
+      expect_no_checkpoint(parts);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
@@ -121,9 +137,7 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
   throw Error("this starling was built without MPI");
 }
 
-void simulate(const std::vector<std::string>& words, bool speaks) {
-  execute_run(assemble_checked(words), speaks, [](Run& run) { run.simulate(); });
-}
+void simulate(const std::vector<std::string>& words, bool speaks) { simulate_alone(words, speaks); }
 
 void check_alone(const char*) {}
 #endif
@@ -147,6 +161,7 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
     throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
   }
   check_output(words, parts);
+  expect_no_checkpoint(parts);
   check_for_replay(parts, recorded, path);
   parts.settings.closed_form_collectives = false;  // the recorded run exchanged messages
   const std::string other = other_scenario(parts, recorded);
@@ -154,8 +169,8 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
       other.empty() ? "" : fmt::format("another scenario was recorded: here is {}", other);
   try {
     execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
-  } catch (const Stalled& stalled) {
-    throw Stalled(stalled.what() + (hint.empty() ? "" : "; " + hint));
+  } catch (const Halted& halted) {
+    throw Halted(halted.what() + (hint.empty() ? "" : "; " + hint));
   }
   if (speaks && !hint.empty()) say("starling: warning: {}: {}\n", path, hint);
 }

@@ -170,7 +170,7 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
     }
   }
   const auto quoted = [](const std::string& line) {
-    return line.empty() ? "nothing" : '`' + line + '`';
+    return line.empty() || line == fewer_lines ? "nothing" : '`' + line + '`';
   };
   throw Error(fmt::format(
       "{}: holds a sweep of other settings{} ({} there, {} here); choose another folder with "

@@ -53,8 +53,8 @@ void read_blobs(const Section& section, DatasetSettings& settings) {
                 fmt::format("{} samples * {} features * 4 B", samples, settings.features));
   expect_memory(section, "classes", 8.0 * settings.classes * static_cast<double>(settings.features),
                 fmt::format("{} centers * {} features * 8 B", settings.classes, settings.features));
-  settings.spread = read_not_negative(
-      section, "spread", 0.5,
+  settings.spread = read_between(
+      section, "spread", 0.5, 0, largest_scale,
       "standard deviation of a blob; the centers lie about 1 from the origin in every feature");
 }
 
@@ -75,7 +75,10 @@ void read_pixel_scale(const Section& section, DatasetSettings& settings, std::si
   settings.pixel_deviation = read("pixel_deviation", 1, "what pixels are divided by after that");
   for (const double deviation : settings.pixel_deviation) {
     section.expect(deviation > 0, "pixel_deviation", "must be positive, got {}", deviation);
+    section.expect(deviation >= 1 / largest_scale, "pixel_deviation",
+                   "must be at least {:g}, got {}", 1 / largest_scale, deviation);
   }
+  for (const double mean : settings.pixel_mean) section.expect_range("pixel_mean", mean, -1e6, 1e6);
 }
 
 void read_idx(const Section& section, DatasetSettings& settings) {

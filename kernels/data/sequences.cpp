@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "kernels/keys.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"
@@ -137,6 +139,11 @@ Sequences make(const SequenceSettings& settings, std::size_t samples, std::size_
 /// The tokens of an HDF5 dataset, without the padding; `vocabulary` grows to hold them.
 Sequences unpad(Dataset padded, std::size_t context, const std::string& path, int& vocabulary) {
   Sequences result;
+  if (!padded.shape.empty()) {
+    throw Error(
+        fmt::format("{}: x: expected shape (samples, longest) of token numbers, found (samples, {})",
+                    path, fmt::join(padded.shape, ", ")));
+  }
   if (padded.length.empty()) {
     if (padded.features > context) {
       throw Error(fmt::format("{}: x: expected samples of at most {} tokens, the context, found {}",

@@ -14,6 +14,8 @@ namespace starling {
 inline constexpr double least_float = 1e-37;
 /// The largest of them: larger ones are infinite as floats.
 inline constexpr double largest_float = 3.4e38;
+/// The largest of those that data are made with: sums and products with what is drawn are finite as floats.
+inline constexpr double largest_scale = 1e30;
 
 /// A whole number of `least` or more.
 std::int64_t read_at_least(const Section& section, std::string_view key, std::int64_t fallback,

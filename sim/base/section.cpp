@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <type_traits>
 
@@ -220,6 +221,14 @@ STARLING_SECTION_TYPE(ExactDuration)
 STARLING_SECTION_TYPE(Bytes)
 STARLING_SECTION_TYPE(Bandwidth)
 #undef STARLING_SECTION_TYPE
+
+std::vector<std::string> KeyUse::options() const {
+  std::vector<std::string> options;
+  if (type.find('|') == type.npos) return options;
+  std::istringstream words(type);
+  for (std::string word; std::getline(words, word, '|');) options.push_back(word);
+  return options;
+}
 
 std::string Section::choice(std::string_view key, std::vector<std::string> options,
                             std::string_view fallback, std::string_view help,

@@ -33,6 +33,9 @@ struct KeyUse {
   std::string help;      // one sentence
   std::string value;     // in effect, as text
   bool required = false;
+
+  /// The words that a choice is one of; none of another type.
+  std::vector<std::string> options() const;
 };
 
 /// Thrown by finish() (and by fail()) of a probe; see Section::probe.

@@ -81,7 +81,7 @@ double ComputeDelays::mean_seconds() const {
     for (int i = 0; i < settings_.draws; ++i) misses *= 1 - 1.0 / nodes_;
     share = 1 - misses;
   }
-  return share * to_seconds(settings_.delay) + (trace_ ? trace_->mean() : 0);
+  return share * to_seconds(settings_.delay) + (trace_ ? trace_->mean(nodes_) : 0);
 }
 
 bool ComputeDelays::draws_itself(NodeId node, Step step) const {

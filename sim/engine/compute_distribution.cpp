@@ -43,10 +43,9 @@ std::function<double(Random&)> make_factor(const DistributionSettings& settings)
   return nullptr;
 }
 
-/// Scales what was recorded to the mean `gradient`, if there is one; answers the mean in effect.
+/// Scales what was recorded, of mean `own`, to the mean `gradient`, if there is one; answers the mean in effect.
 template <class Recorded>
-double rescale(const Section& section, Duration gradient, Recorded& recorded) {
-  const double own = recorded.mean();
+double rescale(const Section& section, Duration gradient, Recorded& recorded, double own) {
   const double wanted = to_seconds(gradient);
   if (wanted == 0 || wanted == own) return own;
   section.expect(own > 0, "gradient", "cannot scale samples that are all zero to a mean of {}",
@@ -129,14 +128,14 @@ ComputeDistribution::ComputeDistribution(const Section& section,
                                          std::uint64_t seed, const BatchCost& cost) {
   if (settings.name == "trace") {
     auto trace = read_named_file(section, "trace", [&] { return DurationTrace(settings.trace); });
-    mean_ = rescale(section, settings.gradient, trace);
+    mean_ = rescale(section, settings.gradient, trace, trace.mean(nodes));
     seconds_ = [trace = std::move(trace)](NodeId node, Step step, BatchName) {
       return trace.at(node, step);
     };
   } else if (is_recorded(settings.name)) {
     const char* const key = settings.name == "published" ? "name" : "samples";
     auto samples = read_named_file(section, key, [&] { return DurationSamples(settings.samples); });
-    mean_ = rescale(section, settings.gradient, samples);
+    mean_ = rescale(section, settings.gradient, samples, samples.mean());
     seconds_ = [samples = std::move(samples), stream = Random(seed, "compute"),
                 is_per_node = settings.is_per_node](NodeId node, Step step, BatchName) {
       Random random = stream.at(node, is_per_node ? 0 : step);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -134,14 +135,17 @@ double DurationTrace::at(NodeId node, Step step) const {
   return own[static_cast<std::size_t>(place % std::ssize(own))];
 }
 
-double DurationTrace::mean() const {
+double DurationTrace::mean(NodeId nodes) const {
+  const auto recorded = static_cast<NodeId>(seconds_.size());
   double sum = 0;
-  std::size_t count = 0;
-  for (const std::vector<double>& own : seconds_) {
-    for (const double seconds : own) sum += seconds;
-    count += own.size();
+  double count = 0;
+  for (NodeId r = 0; r < std::min(nodes, recorded); ++r) {
+    const std::vector<double>& own = seconds_[static_cast<std::size_t>(r)];
+    const double times = nodes / recorded + (r < nodes % recorded ? 1 : 0);
+    sum += times * std::accumulate(own.begin(), own.end(), 0.0);
+    count += times * static_cast<double>(own.size());
   }
-  return sum / static_cast<double>(count);
+  return sum / count;
 }
 
 void DurationTrace::scale(double factor) {

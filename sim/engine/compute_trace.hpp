@@ -32,8 +32,8 @@ class DurationTrace {
 
   /// Seconds of a node's step. Throws Error behind the end of a trace that does not repeat.
   double at(NodeId node, Step step) const;
-  /// Over everything recorded.
-  double mean() const;
+  /// Of so many nodes: over all that they find recorded.
+  double mean(NodeId nodes) const;
   /// Multiplies all durations.
   void scale(double factor);
 

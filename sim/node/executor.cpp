@@ -261,8 +261,10 @@ void Executor::call_batches() {
     workload_.evaluate(evaluations_);
     for (std::size_t e = 0; e < evaluations_.size(); ++e) {
       const auto& operation = window_.operations[window_.order[evaluated_[e]]];
-      operation.scalars[0]->number = evaluations_[e].loss;
-      operation.scalars[1]->number = evaluations_[e].accuracy;
+      const EvaluationRequest& done = evaluations_[e];
+      operation.scalars[0]->number = done.loss;
+      // Outputs that are not finite say nothing, though they count as some class.
+      operation.scalars[1]->number = std::isfinite(done.loss) ? done.accuracy : std::nan("");
     }
   }
 }

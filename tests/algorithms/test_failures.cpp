@@ -58,6 +58,24 @@ std::vector<std::string> with(std::vector<std::string> keys, const std::vector<s
 
 }  // namespace
 
+TEST_CASE("who waits for a node that stopped waits until the run stalls") {
+  // Node 7 stops in its third gradient; its neighbors wait for its third model, theirs for them, and so on. Node 3 is the slowest.
+  const Ending end = run_bounded(
+      "kind = dpsgd\nlearning_rate = 0.1",
+      {"failures.stop=7 @ 2500 us", "compute.speeds=1, 1, 1, 0.1, 1, 1, 1, 1", "run.timeline=1 s"});
+  CHECK(starts_with(end.status, "failed: stalled at "));
+  double stalled = 0;  // seconds
+  for (const Segment& segment : end.recorder.timeline) {
+    stalled = std::max(stalled, to_seconds(segment.end.time_since_epoch()));
+  }
+  for (std::size_t i = 0; i < 7; ++i) {
+    const NodeTotals& node = end.recorder.nodes[i];
+    CHECK(to_seconds(node.compute + node.wait + node.communicate) == doctest::Approx(stalled));
+  }
+  CHECK(to_seconds(end.recorder.nodes[7].compute) < 0.003);  // it is away, and does not wait
+  CHECK(end.recorder.nodes[7].wait < end.recorder.nodes[6].wait);
+}
+
 TEST_CASE("every algorithm survives a node that stops, or says that it waits for it") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);

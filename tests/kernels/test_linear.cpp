@@ -153,7 +153,7 @@ TEST_CASE("wrong settings of a linear regression are errors at their place in th
   };
   refused("features", "0", 2, "test.ini:7: workload.features must be from 1 to 1048576, got 0");
   refused("samples", "7", 8, "workload.samples must be at least the number of nodes, 8, got 7");
-  refused("noise", "-1", 2, "workload.noise must not be negative, got -1");
+  refused("noise", "-1", 2, "workload.noise must be from 0 to 1e+30, got -1");
   refused("node_spread", "-0.5", 2, "workload.node_spread must not be negative, got -0.5");
   refused("sampling", "all", 2, "workload.sampling");
 }

@@ -216,7 +216,7 @@ TEST_CASE("wrong settings of a quadratic are located in the scenario") {
     CHECK_THROWS_WITH_AS(make(keys, 2), message, ScenarioError);
   };
   wrong({{"dimension", "0"}}, "test.ini:7: workload.dimension must be from 1 to 2147483647, got 0");
-  wrong({{"noise", "-1"}}, "test.ini:7: workload.noise must not be negative, got -1");
+  wrong({{"noise", "-1"}}, "test.ini:7: workload.noise must be from 0 to 1e+30, got -1");
   wrong({{"curvature_min", "2"}, {"curvature_max", "1"}},
         "test.ini:7: workload.curvature_max must be at least curvature_min, 2, got 1");
   wrong({{"centers", "list"}, {"center_values", ""}},

@@ -515,11 +515,12 @@ TEST_CASE("a text is cut into windows that foretell every character of its part 
 TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told") {
   const test::TemporaryDirectory directory;
   const std::string path = directory.path("sequences.h5");
-  const auto write = [&path](const std::vector<float>& x, const std::vector<int>& lengths,
-                             hsize_t width = 3) {
+  int rank_of_x = 2;
+  const auto write = [&](const std::vector<float>& x, const std::vector<int>& lengths,
+                         hsize_t width = 3) {
     const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     const auto set = [&](const char* name, int rank, hid_t type, const void* values) {
-      const hsize_t shape[] = {4, width};
+      const hsize_t shape[] = {4, width, 1};
       const hid_t space = H5Screate_simple(rank, shape, nullptr);
       const hid_t id = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
       REQUIRE(H5Dwrite(id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
@@ -527,7 +528,7 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
       H5Sclose(space);
     };
     const std::vector<int> y = {0, 1, 2, 1};
-    set("x", 2, H5T_NATIVE_FLOAT, x.data());
+    set("x", rank_of_x, H5T_NATIVE_FLOAT, x.data());
     set("y", 1, H5T_NATIVE_INT, y.data());
     if (!lengths.empty()) set("length", 1, H5T_NATIVE_INT, lengths.data());
     REQUIRE(H5Fclose(file) >= 0);
@@ -551,6 +552,14 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
   const SplitSequences full = load_sequences(settings, 3, 1);
   CHECK(full.train.samples.length == std::vector<std::int32_t>{3, 3, 3});
   CHECK(full.vocabulary == 10);
+  rank_of_x = 3;
+  write({5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9}, {});
+  CHECK_THROWS_WITH_AS(load_sequences(settings, 3, 1),
+                       doctest::Contains(": x: expected shape (samples, longest) of token numbers, "
+                                         "found (samples, 3, 1)"),
+                       Error);
+  rank_of_x = 2;
+  write({5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9}, {});
   const std::string narrow = path + ".narrow";  // held-out samples may have less padding
   std::filesystem::rename(path, narrow);
   write({5, 6, 0, 0, 7, 0, 0, 0, 1, 2, 3, 4, 4, 0, 0, 0}, {2, 1, 4, 1}, 4);

@@ -182,11 +182,16 @@ def check_sigterm(starling, folder):
         assert file["facts"].attrs["status"] == b"interrupted by signal 15", file["facts"].attrs["status"]
     print("SIGTERM: status 143, a checkpoint and readable results")
 
-    # Results that another run has left there meanwhile are not replaced.
+    # No other run takes its checkpoint away, and results that one has left there meanwhile are not replaced.
     os.rename(run.results, "aside.h5")
     later = ["algorithm.learning_rate=1e30", "run.steps=100"]
     words = [starling, "run", "--quiet", run.scenario, "-o", run.results, *run.overrides, *later, "run.checkpoint=never"]
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1 and f"{run.results}: another run has left a checkpoint" in done.stderr, done
+    assert run.has_checkpoint() and not os.path.exists(run.results)
+    os.rename(run.results + ".checkpoint", "aside.checkpoint")
     assert subprocess.run(words, stderr=subprocess.DEVNULL).returncode == 1, "it must diverge"
+    os.rename("aside.checkpoint", run.results + ".checkpoint")
     sentence = run.start().communicate()[1].decode()
     assert sentence.count("holds later results, of another scenario than") == 1, sentence
     with h5py.File(run.results, "r") as file:

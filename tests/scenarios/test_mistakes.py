@@ -145,6 +145,12 @@ def check_keys_of_other_kinds(folder):
     place, cure = ": algorithm.group_size is not a key here; known keys: ", "; algorithm.group_size=default algorithm.tau=default takes away"
     for words, start, end in ((["wagma.ini", "algorithm.kind=allreduce"], f"wagma.ini:18{place}", f"; kind = wagma has it{cure} what the file sets, on the command line or zipped in [sweep]"),
                               (["good.ini", "algorithm.group_size=4"], f"command line{place}", "; kind = wagma has it"),
+                              (["good.ini", "algorithm.keep=0.1"], "command line: algorithm.keep is not a key here; ",
+                               "; it is one with compression = top_k or random_k"),
+                              (["good.ini", "compute.sigma=0.1"], "command line: compute.sigma is not a key here; ",
+                               "; it is one with distribution = normal or lognormal"),
+                              (["good.ini", "workload.alpha=0.1"], "command line: workload.alpha is not a key here; ",
+                               "; it is one with partition = dirichlet"),
                               (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ", "; kind = fluid, loggp, tcp has it"),
                               (["good.ini", "network.fabric=torus", "network.sides=2, 4"], "command line: network.fabric is not a key here; ",
                                "; kind = fluid, tcp has it"),

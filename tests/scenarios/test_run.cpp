@@ -269,6 +269,18 @@ TEST_CASE("nodes that take gradients of several nodes per step count until they 
   CHECK(recorder.evaluation.value("live_nodes", 1) == 0);
 }
 
+TEST_CASE("a mean model whose outputs are not finite has no accuracy, and is at no target") {
+  // After one step so long the numbers of models are finite, and what they put out is not.
+  const std::vector<std::string> settings{"algorithm.kind=dpsgd", "algorithm.learning_rate=1e37",
+                                          "run.on_divergence=mark", "run.evaluate_every=1",
+                                          "run.until_target=test_accuracy 0.01"};
+  const Recorder recorder = test::run(blobs, settings);
+  CHECK(recorder.evaluation.value("live_nodes", 0) == static_cast<double>(recorder.nodes.size()));
+  CHECK(std::isnan(recorder.evaluation.value("test_loss", 0)));
+  CHECK(std::isnan(recorder.evaluation.value("test_accuracy", 0)));
+  CHECK_FALSE(recorder.is_cut());
+}
+
 TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
   const Recorder recorder = test::run(
       blobs, {"algorithm.kind=dpsgd", "algorithm.learning_rate=1e30", "run.on_divergence=mark"});

@@ -156,6 +156,17 @@ class CompareTest(unittest.TestCase):
         self.assertAlmostEqual(float(numbers["bytes"][0]) / (sent[1] + part * (sent[2] - sent[1])), 1, places=4)
         self.assertNotIn(" to test_loss", self.starling(*words[:-1]))
 
+    def test_a_target_that_a_run_had_reached_when_it_was_evaluated_first_is_a_bound(self):
+        for name, every in ("often.h5", 1), ("rarely.h5", 40):
+            self.starling("run", "s.ini", "-q", "-o", name, f"run.evaluate_every={every}")
+        with h5py.File(self.folder / "often.h5") as file:
+            accuracy = file["evaluation/test_accuracy"][()]
+        target = (accuracy[0] + accuracy[-1]) / 2
+        said = self.starling("compare", "often.h5", "rarely.h5", "--target", f"test_accuracy {target:.6f}")
+        self.assertRegex(said, r"steps to test_accuracy \S+ +[0-9.]+ +40 +\n")
+        self.assertRegex(said, r"note: B is at test_accuracy \S+ when it is evaluated first, so it got there by then\n")
+        self.assertNotIn("note: A", said)
+
     def test_a_target_that_a_run_never_got_to_says_never(self):
         with h5py.File(self.folder / "a.h5") as file:
             accuracy = file["evaluation/test_accuracy"][-1]
@@ -307,6 +318,8 @@ class CompareTest(unittest.TestCase):
         self.assertNotIn("throughput", self.starling("compare", "elsewhere.h5", "--time", "0.03"))
         (folder / "measured.csv").unlink()
         self.assertIn("cluster/measured.csv: cannot open: No such file or directory", self.starling("compare", "elsewhere.h5", status=1))
+        self.assertIn("warning: reference cluster/measured.csv: cannot open: No such file or directory",
+                      self.starling("run", "cluster/s.ini", "-o", "elsewhere.h5"))
         (folder / "s.ini").write_text(scenario.replace("0.02", "-1"))
         self.assertIn("s.ini:23: reference.time_tolerance must not be negative, got -1",
                       self.starling("run", "cluster/s.ini", status=2))

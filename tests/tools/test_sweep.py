@@ -56,6 +56,7 @@ POINTS = [
     ("compute.gradient = 0 .. 320 ms step 160", ["gradient=0ms", "gradient=160ms", "gradient=320ms"]),
     ("compute.speeds = 1, 1, 1, 1, 1, 1, 1, 2 | 1, 1, 1, 1, 1, 1, 1, 1", ["speeds=1-1-1-1-1-1-1-2", "speeds=1-1-1-1-1-1-1-1"]),
     ("run.nodes = 2, 4\nrun.steps = 5, 6\nzip = run.nodes run.steps", ["nodes=2,steps=5", "nodes=4,steps=6"]),
+    ("run.nodes = 2, 4\nrun.steps = 5, 6\nzip = run.nodes, run.steps", ["nodes=2,steps=5", "nodes=4,steps=6"]),
     ("run.nodes = 2, 4\nrepeats = 2", ["nodes=2,seed=1", "nodes=2,seed=2", "nodes=4,seed=1", "nodes=4,seed=2"]),
     ("topology.kind = ring, complete\nalgorithm.kind = dpsgd", ["topology.kind=ring,algorithm.kind=dpsgd", "topology.kind=complete,algorithm.kind=dpsgd"]),
     # names that fall together end in the FNV-1a of their values, here of "1ms" and a line end
@@ -407,6 +408,20 @@ class SweepTest(unittest.TestCase):
         said = self.sweep(status=1)
         self.assertIn("points.csv: cannot write: Is a directory", said)
         self.assertIn("learning_rate=1e30: starling: ", said)
+
+    def test_a_folder_whose_settings_a_crash_has_emptied_is_not_taken_for_another_sweep(self):
+        self.write(SMALL)
+        self.sweep()
+        settings = self.folder / "out" / "scenario.ini"
+        kept = settings.read_text()
+        settings.write_text("")
+        self.assertIn("out/scenario.ini: is empty; remove it if the folder holds this sweep, or choose another folder", self.sweep(status=1))
+        settings.unlink()
+        self.assertIn("points.csv: is there already and of no sweep", self.sweep(status=1))
+        for table in ("points.csv", "table.csv", "table.h5"):
+            (self.folder / "out" / table).unlink()
+        self.sweep()
+        self.assertEqual(settings.read_text(), kept)
 
     def test_a_folder_of_another_sweep_is_refused(self):
         self.write(SMALL)

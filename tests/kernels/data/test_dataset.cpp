@@ -152,7 +152,13 @@ TEST_CASE("wrong settings of a dataset are located in the scenario") {
   wrong({{"dataset", "blobs"}, {"classes", "0"}},
         "test.ini:7: workload.classes must be from 1 to 1000000, got 0");
   wrong({{"dataset", "blobs"}, {"spread", "-1"}},
-        "test.ini:7: workload.spread must not be negative, got -1");
+        "test.ini:7: workload.spread must be from 0 to 1e+30, got -1");
+  wrong({{"dataset", "blobs"}, {"spread", "1e39"}},
+        "test.ini:7: workload.spread must be from 0 to 1e+30, got 1e+39");
+  wrong({{"dataset", "idx"}, {"directory", "."}, {"pixel_deviation", "1e-300"}},
+        "test.ini:7: workload.pixel_deviation must be at least 1e-30, got 1e-300");
+  wrong({{"dataset", "idx"}, {"directory", "."}, {"pixel_mean", "1e39"}},
+        "test.ini:7: workload.pixel_mean must be from -1000000 to 1000000, got 1e+39");
   wrong({{"dataset", "hdf5"}, {"path", "a"}, {"test_fraction", "1"}},
         "test.ini:7: workload.test_fraction must be above 0 and below 1, got 1");
   wrong({{"dataset", "fashion_mnist"}},
