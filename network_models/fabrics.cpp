@@ -229,13 +229,48 @@ Fabric fat_tree(const FatTree& tree, Link link) {
 
 // ----- dragonfly
 
+namespace {
+
+/// The numbers of its links: hosts' up and down, 2 per host; from router r of a group to r' of the same, a per router; out of
+/// each global port, h per router.
+struct DragonflyLinks {
+  explicit DragonflyLinks(const Dragonfly& all)
+      : shape(all),
+        first_local(2 * std::int64_t{all.hosts()}),
+        first_global(first_local + std::int64_t{all.routers} * all.groups * all.routers),
+        count(first_global + std::int64_t{all.routers} * all.groups * all.global_links) {}
+
+  Dragonfly shape;
+  std::int64_t first_local, first_global, count;
+};
+
+std::string name_of(const DragonflyLinks& links, LinkId number) {
+  const Dragonfly& shape = links.shape;
+  const auto id = static_cast<std::int64_t>(number);
+  if (id < links.first_local) return host_link_name(number);
+  if (id < links.first_global) {
+    const std::int64_t from = (id - links.first_local) / shape.routers;
+    const std::int64_t to =
+        from / shape.routers * shape.routers + (id - links.first_local) % shape.routers;
+    return between("router", from, "router", to);
+  }
+  const std::int64_t from = (id - links.first_global) / shape.global_links;
+  const std::int64_t ports = std::int64_t{shape.routers} * shape.global_links;  // of a group
+  const std::int64_t port = (id - links.first_global) % ports;
+  const std::int64_t others = std::max(shape.groups - 1, 1);
+  if (shape.groups == 1 || port >= ports / others * others) {
+    return fmt::format("router {} free port {}", from, port % shape.global_links);
+  }
+  const std::int64_t ahead = port % others + 1;
+  const std::int64_t back = shape.groups - ahead - 1 + port / others * others;
+  const std::int64_t group = (from / shape.routers + ahead) % shape.groups;
+  return between("router", from, "router", group * shape.routers + back / shape.global_links);
+}
+
+}  // namespace
+
 Fabric dragonfly(const Dragonfly& shape, Link link) {
-  // Links: hosts' up and down, 2 per host; from router r of a group to r' of the same, a per
-  // router; out of each global port, h per router.
-  const std::int64_t routers = std::int64_t{shape.routers} * shape.groups;
-  const std::int64_t first_local = 2 * std::int64_t{shape.hosts()};
-  const std::int64_t first_global = first_local + routers * shape.routers;
-  const std::int64_t count = first_global + routers * shape.global_links;
+  const DragonflyLinks numbers(shape);
   const auto route = [=](NodeId source, NodeId destination, std::vector<LinkId>& links) {
     NodeId at = source / shape.hosts_per_router;
     const NodeId goal = destination / shape.hosts_per_router;
@@ -243,7 +278,7 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
     const auto local_to = [&](NodeId router) {
       if (router == at) return;
       const auto out = std::int64_t{at} * shape.routers + router % shape.routers;
-      links.push_back(link_id(first_local + out));
+      links.push_back(link_id(numbers.first_local + out));
       at = router;
     };
     const auto global_to = [&](NodeId group) {
@@ -256,7 +291,7 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
       const NodeId back = shape.groups - ahead - 1 + cable * others;
       local_to(here * shape.routers + port / shape.global_links);
       const auto out = std::int64_t{at} * shape.global_links + port % shape.global_links;
-      links.push_back(link_id(first_global + out));
+      links.push_back(link_id(numbers.first_global + out));
       at = group * shape.routers + back / shape.global_links;
     };
     links.push_back(link_id(2 * source));
@@ -276,28 +311,8 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
     local_to(goal);
     links.push_back(link_id(2 * destination + 1));
   };
-  const auto name = [=](LinkId number) {
-    const auto id = static_cast<std::int64_t>(number);
-    if (id < first_local) return host_link_name(number);
-    if (id < first_global) {
-      const std::int64_t from = (id - first_local) / shape.routers;
-      const std::int64_t to =
-          from / shape.routers * shape.routers + (id - first_local) % shape.routers;
-      return between("router", from, "router", to);
-    }
-    const std::int64_t from = (id - first_global) / shape.global_links;
-    const std::int64_t ports = std::int64_t{shape.routers} * shape.global_links;  // of a group
-    const std::int64_t port = (id - first_global) % ports;
-    const std::int64_t others = std::max(shape.groups - 1, 1);
-    if (shape.groups == 1 || port >= ports / others * others) {
-      return fmt::format("router {} free port {}", from, port % shape.global_links);
-    }
-    const std::int64_t ahead = port % others + 1;
-    const std::int64_t back = shape.groups - ahead - 1 + port / others * others;
-    const std::int64_t group = (from / shape.routers + ahead) % shape.groups;
-    return between("router", from, "router", group * shape.routers + back / shape.global_links);
-  };
-  return {equal_links(static_cast<std::uint64_t>(count), link), route, name};
+  const auto name = [numbers](LinkId number) { return name_of(numbers, number); };
+  return {equal_links(static_cast<std::uint64_t>(numbers.count), link), route, name};
 }
 
 // ----- hosts

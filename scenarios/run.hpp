@@ -27,6 +27,7 @@ namespace starling {
 class MpiSession;
 class Reports;
 class SimulatedTransport;
+struct World;
 
 /// How far a run has come.
 struct Standing {
@@ -80,7 +81,7 @@ class Run {
   /// The newest checkpoint, if any; empty once the run is complete.
   std::string checkpoint() const;
   /// After a simulation: warnings of what the scenario sets and nothing came of: costs of hosts that nobody has paid, outages
-  /// after its end, collectives in closed form where there are none.
+  /// after its end, collectives in closed form where there are none, a target that was not reached.
   const std::vector<std::string>& idle_wishes() const { return idle_wishes_; }
   /// How many checkpoints could not be written.
   int lost_checkpoints() const { return checkpoints_ ? checkpoints_->lost() : 0; }
@@ -109,6 +110,10 @@ class Run {
   void begin_checkpoints();
   /// From the first event on.
   void run_simulation(const Recorder* recorded);
+  /// Its part in which events happen; whether nodes had time for all steps.
+  bool run_programs(SimulatedTransport& transport);
+  /// What a simulation has to say when it has ended.
+  void gather_from(const SimulatedTransport& transport, World& world, const Host* host);
   /// Of the part of a gradient in which its pieces get ready.
   GradientDuration backward_duration() const;
   /// What each episode adds to a gradient; empty if nothing.

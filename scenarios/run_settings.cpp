@@ -45,6 +45,38 @@ void read_swa(const Section& section, RunSettings& s) {
   }
 }
 
+/// When mean models are evaluated, and what the per-node table keeps.
+void read_evaluations(const Section& section, RunSettings& s) {
+  s.evaluate_every =
+      read_at_least(section, "evaluate_every", std::max<Step>(1, s.steps / 50), 1,
+                    "steps between evaluations of the mean model; run.steps / 50 if not given");
+  s.record_every =
+      read_at_least(section, "record_every", std::max<Step>(1, s.steps / 500), 1,
+                    "steps between rows of the per-node table; run.steps / 500 if not given");
+  s.evaluate_interval = section.optional<Duration>(
+      "evaluate_interval", Duration{0},
+      "time between evaluations of the mean of the newest models, whatever their steps; 0 s: none");
+  section.expect(s.evaluate_interval == Duration{0} || s.evaluate_interval >= shortest_interval,
+                 "evaluate_interval", "must be 0 s or at least {}, got {}",
+                 to_text(shortest_interval), to_text(s.evaluate_interval));
+}
+
+/// What ends the run before its steps.
+void read_ends(const Section& section, RunSettings& s) {
+  const auto until = section.optional<Duration>(
+      "until", Duration{0},
+      "time at which the run ends, with an evaluation of the newest models; 0 s: after the steps");
+  if (until > Duration{0}) s.until = Time{until};
+  const auto target = section.optional<std::string>(
+      "until_target", "",
+      "quality at which the run ends, such as test_accuracy 0.9 (or a test_auc, test_loss): with "
+      "the first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
+  if (!target.empty()) {
+    s.until_target = read_target(
+        target, [&](const std::string& what) { section.fail("until_target", "{}", what); });
+  }
+}
+
 }  // namespace
 
 RunSettings read_run(const Section& section, const std::string& scenario_name) {
@@ -59,30 +91,8 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
                  "must be from 1 to 2^40, got {}", s.steps);
   s.seed =
       static_cast<std::uint64_t>(read_at_least(section, "seed", 1, 0, "names all random streams"));
-  s.evaluate_every =
-      read_at_least(section, "evaluate_every", std::max<Step>(1, s.steps / 50), 1,
-                    "steps between evaluations of the mean model; run.steps / 50 if not given");
-  s.record_every =
-      read_at_least(section, "record_every", std::max<Step>(1, s.steps / 500), 1,
-                    "steps between rows of the per-node table; run.steps / 500 if not given");
-  s.evaluate_interval = section.optional<Duration>(
-      "evaluate_interval", Duration{0},
-      "time between evaluations of the mean of the newest models, whatever their steps; 0 s: none");
-  section.expect(s.evaluate_interval == Duration{0} || s.evaluate_interval >= shortest_interval,
-                 "evaluate_interval", "must be 0 s or at least {}, got {}",
-                 to_text(shortest_interval), to_text(s.evaluate_interval));
-  const auto until = section.optional<Duration>(
-      "until", Duration{0},
-      "time at which the run ends, with an evaluation of the newest models; 0 s: after the steps");
-  if (until > Duration{0}) s.until = Time{until};
-  const auto target = section.optional<std::string>(
-      "until_target", "",
-      "quality at which the run ends, such as test_accuracy 0.9 (or a test_auc, test_loss): with "
-      "the first evaluation that has it, by time if there is an evaluate_interval; none: goes on");
-  if (!target.empty()) {
-    s.until_target = read_target(
-        target, [&](const std::string& what) { section.fail("until_target", "{}", what); });
-  }
+  read_evaluations(section, s);
+  read_ends(section, s);
   read_swa(section, s);
   s.timeline_until = Time(section.optional<Duration>(
       "timeline", Duration{0}, "virtual time until which every node's activity is kept"));

@@ -142,6 +142,33 @@ void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host
                   parts_.failures->scheduled_from(Time{}), to_text(end.time_since_epoch())));
 }
 
+bool Run::run_programs(SimulatedTransport& transport) {
+  try {
+    transport.run();
+    return !transport.is_cut();
+  } catch (const Stalled& stalled) {
+    throw Stalled(stalled.what() + remedy(parts_));
+  } catch (const Halted&) {
+    throw;  // all processes halt alike
+  } catch (const Interrupted&) {
+    throw;  // all are interrupted alike
+  } catch (...) {
+    graph_->abandon(std::current_exception());
+    throw;
+  }
+}
+
+void Run::gather_from(const SimulatedTransport& transport, World& world, const Host* host) {
+  network_log_->pass_to(transport.now());
+  recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
+  if (parts_.failures) note_failures(transport);
+  note_idle_wishes(transport, host);
+  account_until(world, transport.now());  // of programs that have not ended
+  const bool ends_evaluated = is_at_target_ && transport.is_cut();
+  if (parts_.settings.evaluates_by_time() && !ends_evaluated)
+    observer_->pass_to_end(transport.is_cut() ? transport.now() : observer_->end());
+}
+
 void Run::run_simulation(const Recorder* recorded) {
   const RunSettings& settings = parts_.settings;
   begin_checkpoints();
@@ -190,31 +217,8 @@ void Run::run_simulation(const Recorder* recorded) {
   transport.add_records(parts_.topology->node_records());
   transport.add_models(observer_->models());
   for (Node& node : nodes) node.spawn(parts_.program(node));
-  const auto gather = [&] {
-    network_log_->pass_to(transport.now());
-    recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
-    if (parts_.failures) note_failures(transport);
-    note_idle_wishes(transport, host ? &*host : nullptr);
-    account_until(world, transport.now());  // of programs that have not ended
-    const bool ends_evaluated = is_at_target_ && transport.is_cut();
-    if (settings.evaluates_by_time() && !ends_evaluated)
-      observer_->pass_to_end(transport.is_cut() ? transport.now() : observer_->end());
-  };
-  const auto run = [&] {
-    try {
-      transport.run();
-      return !transport.is_cut();
-    } catch (const Stalled& stalled) {
-      throw Stalled(stalled.what() + remedy(parts_));
-    } catch (const Halted&) {
-      throw;  // all processes halt alike
-    } catch (const Interrupted&) {
-      throw;  // all are interrupted alike
-    } catch (...) {
-      graph_->abandon(std::current_exception());
-      throw;
-    }
-  };
+  const auto run = [&] { return run_programs(transport); };
+  const auto gather = [&] { gather_from(transport, world, host ? &*host : nullptr); };
   const auto make_room = [&place] { place.reset(); };
   conclude(run, gather, true, make_room);
 }
