@@ -49,14 +49,14 @@ template <class Make>
 std::string choice_with(const UnknownKey& error, const Section& section, const Make& make) {
   const std::string& key = error.settings.front().key;
   for (const KeyUse& use : keys_read(section.name(), section.settings(), make)) {
+    if (use.key == "kind") continue;
     std::vector<std::string> having;
     for (const std::string& option : use.options()) {
       std::vector<Setting> settings = section.settings();
       std::erase_if(settings, [&](const Setting& setting) { return setting.key == use.key; });
       settings.push_back({use.key, option, "probe"});
       const std::vector<KeyUse> uses = keys_read(section.name(), std::move(settings), make);
-      if (use.key != "kind" && std::ranges::count(uses, key, &KeyUse::key) > 0)
-        having.push_back(option);
+      if (std::ranges::count(uses, key, &KeyUse::key) > 0) having.push_back(option);
     }
     if (!having.empty())
       return fmt::format("; it is one with {} = {}", use.key, fmt::join(having, " or "));
