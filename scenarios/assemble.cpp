@@ -59,7 +59,7 @@ std::string choice_with(const UnknownKey& error, const Section& section, const M
       if (std::ranges::count(uses, key, &KeyUse::key) > 0) having.push_back(option);
     }
     if (!having.empty())
-      return fmt::format("; it is one with {} = {}", use.key, fmt::join(having, " or "));
+      return fmt::format("; it is one with {} = {}", use.key, fmt::join(having, ", "));
   }
   return "";
 }

@@ -38,6 +38,7 @@ struct Line {
   std::optional<double> tolerance;  // none: for information
   bool is_absolute = false;
   const char* if_unknown = "unknown";
+  bool is_bound = false;  // one of them, so that nobody knows how far they are apart
 
   bool has_tolerance() const { return tolerance.has_value(); }
   /// Whether the deviation is that of two numbers, not a mean or maximum of sizes of deviations.
@@ -87,9 +88,10 @@ void add_target(std::vector<Line>& lines, const Recorder& a, const Recorder& b,
     lines.push_back({.quantity = fmt::format("{} to {}", what, words),
                      .first = x,
                      .second = y,
-                     .deviation = is_bound ? unknown : relative(x, y),
+                     .deviation = relative(x, y),
                      .tolerance = std::nullopt,
-                     .if_unknown = both_did ? "unknown" : "never"});
+                     .if_unknown = both_did ? "unknown" : "never",
+                     .is_bound = is_bound});
   };
   add("seconds", first.time, second.time);
   add("steps", first.step, second.step);
@@ -164,7 +166,7 @@ void print(const std::vector<Line>& lines) {
     const bool is_one_unknown = std::isnan(line.first) != std::isnan(line.second);
     fmt::print("{:<34}{:>13}{:>13}{:>13}{:>12}{}\n", line.quantity, number(line, line.first),
                number(line, line.second),
-               is_one_unknown ? "" : amount(line, line.deviation, line.has_sign()),
+               is_one_unknown || line.is_bound ? "" : amount(line, line.deviation, line.has_sign()),
                line.tolerance ? amount(line, *line.tolerance, false) : "",
                line.agrees() ? "" : "  differs");
   }

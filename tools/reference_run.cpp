@@ -174,18 +174,21 @@ ReferenceRows read_rows(const std::string& path) {
   return rows;
 }
 
-/// Whether a file holds a table, rather than results.
+/// Whether a file holds a table, rather than results; one that is not there by its name.
 bool is_table(const std::string& path) {
   constexpr std::string_view hdf5_begins = "\x89HDF";
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none))
+    return std::filesystem::path(path).extension() == ".csv";
   return !read_whole_file(path, hdf5_begins.size()).starts_with(hdf5_begins);
 }
 
-/// What `starling compare` would mind in a reference of a run with so many nodes.
+/// What `starling compare` would mind in a reference of a run with so many nodes; nothing if the file is not there yet.
 std::string doubt_about(const std::string& path, NodeId nodes) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none))
     return path + ": expected a run, found a directory";
-  if (path.empty()) return "";
+  if (!std::filesystem::exists(path, none)) return "";
   try {
     if (!is_table(path)) return "";
     const ReferenceRows rows = read_rows(path);
@@ -251,9 +254,7 @@ void warn_of_reference(const Assembly& parts) {
 }
 
 Recorder read_run_of(const std::string& path) {
-  std::error_code none;
-  const bool is_file = std::filesystem::is_regular_file(path, none);
-  return is_file && is_table(path) ? read_reference(path) : load(path);
+  return is_table(path) ? read_reference(path) : load(path);
 }
 
 }  // namespace starling

@@ -233,7 +233,7 @@ class EndsTest(unittest.TestCase):
         words = ("workload.kind=mlp", "workload.dataset=blobs", "workload.features=64", "workload.samples=1000", "workload.hidden=1000,1000",
                  "algorithm.kind=choco", "algorithm.period=default", "algorithm.learning_rate=0.01", "algorithm.compression=top_k",
                  "topology.kind=ring", "run.steps=3")
-        process = self.start(1, "-o", "scarce.h5", *QUADRATIC_DEFAULTS, *words, options=self.scarce_memory(0, 2000000))
+        process = self.start(1, "-o", "scarce.h5", *(f"workload.{key}" for key in QUADRATIC_DEFAULTS), *words, options=self.scarce_memory(0, 2000000))
         errors = process.communicate(timeout=120)[1]
         self.assertEqual(process.returncode, 1, errors)
         self.assertIn("allocate memory", errors)

@@ -417,7 +417,7 @@ class SweepTest(unittest.TestCase):
         settings.write_text("")
         self.assertIn("out/scenario.ini: is empty; remove it if the folder holds this sweep, or choose another folder", self.sweep(status=1))
         settings.unlink()
-        self.assertIn("points.csv: is there already and of no sweep", self.sweep(status=1))
+        self.assertIn("is there already and of no sweep", self.sweep(status=1))
         for table in ("points.csv", "table.csv", "table.h5"):
             (self.folder / "out" / table).unlink()
         self.sweep()
@@ -611,7 +611,7 @@ class SweepTest(unittest.TestCase):
         self.assertIn(f"(topology.kind=file, workload.partition=iid, topology.path={long}, run.seed=1): starling: ", said)
         self.assertIn(f"(topology.kind=file, workload.partition=iid, topology.path={long}, run.seed=2): the same\n", said)
         self.assertIn(".. and 2 more: the same\n", said)
-        self.assertEqual(said.count(": cannot read"), 2, said)  # before any runs, and once for all that failed
+        self.assertEqual(said.count(": cannot open"), 2, said)  # before any runs, and once for all that failed
 
     def test_shards_are_disjoint_and_whole(self):
         self.write(SMALL)
