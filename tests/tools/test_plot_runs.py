@@ -419,6 +419,29 @@ class PlotRunsTest(PlotCase):
         self.assertEqual([text.get_text() for text in legend.get_texts()], ["compute", "communicate", "wait", "away"])
         self.assertGreater(legend.get_window_extent().x0, shares._left_title.get_window_extent().x1)
 
+    def test_time_that_no_failure_took_is_not_called_away(self):
+        for short, stopped, what in ((0, 0, []), (1, 0, ["not accounted for"]), (1, 1, ["away"]), (2, 1, ["away or not accounted for"])):
+            def change(file):
+                file["nodes/finished"][...] = 2
+                for name in run.ACTIVITIES:
+                    file[f"nodes/{name}"][...] = 0
+                file["nodes/compute"][...] = [1] * short + [2] * (4 - short)
+                file["statistics"].attrs["failures.stopped_nodes"] = stopped
+            results = run.Results(self.folder / self.changed("short.h5", change))
+            figure = self.laid_out(lambda: run.draw(results, "short.h5", None))
+            (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
+            legend = shares.get_legend()
+            self.assertEqual([text.get_text() for text in legend.get_texts()] if legend else [], what)
+
+    def test_points_at_the_end_are_drawn_whole(self):
+        # The slowest of 8 nodes ends but one step before all wait for one that stopped.
+        subprocess.run([self.program, "run", "s.ini", "-q", "-o", "stalled.h5", "run.nodes=8", "run.evaluate_every=1", "failures.stop=7 @ 0.5 ms",
+                        "compute.slow_nodes=1", "compute.slowdown=100"], cwd=self.folder, capture_output=True)
+        figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "stalled.h5"), "stalled.h5", None))
+        (ax,) = [ax for ax in figure.axes if ax.get_title("left") == "Loss"]
+        last = max(np.nanmax(line.get_xdata()) for line in ax.lines)
+        self.assertGreater(ax.get_xlim()[1], 1.03 * last)
+
     def test_a_short_run_is_drawn_beside_a_long_reference_in_all_panels_and_on_equal_scales(self):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "timing.h5", "workload.kind=timing", "workload.bytes=1 MB", "workload.dataset=default",
                         "workload.hidden=default", "workload.samples=640"], cwd=self.folder, check=True)
