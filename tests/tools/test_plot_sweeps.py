@@ -399,6 +399,12 @@ class PlotSweepsTest(PlotCase):
                             for text in self.texts("swept", "--target", str(sum(best) / 2))))
         self.assertFalse(any("never" in text for text in self.texts("swept", "--target", "0.01")))
 
+    def test_a_zipped_key_that_one_kind_lacks_keeps_its_place(self):
+        self.drawn_sweep("places", "algorithm.kind = dpsgd, local_sgd, wagma\nalgorithm.period = default, 4, default\n"
+                         "algorithm.group_size = default, default, 4\nzip = algorithm.kind algorithm.period algorithm.group_size")
+        said = set(self.texts("places"))
+        self.assertLessEqual({"algorithm kind / period / group size", "dpsgd", "local_sgd / 4", "wagma / – / 4"}, said)
+
 
 if __name__ == "__main__":
     main()

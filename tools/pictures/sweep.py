@@ -93,8 +93,11 @@ class Sweep:
             return literal(cut(value, LONGEST_LABEL)) if value is not None else None
         row = next(row for row in self.table if row[key] == value)
         parts = [row[other] for other in self.zipped_as_written]
-        set_ones = [part for part in parts if part != "default"]  # that a kind has no such key goes without saying
-        return literal(cut(" / ".join(set_ones or parts), LONGEST_LABEL))
+        while len(parts) > 1 and parts[-1] == "default":
+            parts.pop()  # that a kind has no such key goes without saying
+        if len(parts) > 1:
+            parts = ["–" if part == "default" else part for part in parts]
+        return literal(cut(" / ".join(parts), LONGEST_LABEL))
 
     def name_of(self, key):
         """How a swept key is named: without its section, if no other is named so and it is no `kind`, which says nothing alone; with
