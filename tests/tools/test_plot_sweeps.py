@@ -399,6 +399,10 @@ class PlotSweepsTest(PlotCase):
                             for text in self.texts("swept", "--target", str(sum(best) / 2))))
         self.assertFalse(any("never" in text for text in self.texts("swept", "--target", "0.01")))
 
+    def test_a_heading_counts_the_runs_in_which_nodes_diverged(self):
+        figure = self.drawn_sweep("marked", "algorithm.learning_rate = 0.05, 1e20\nrepeats = 2\nrun.on_divergence = mark")
+        self.assertTrue(figure._suptitle.get_text().replace("\n", " ").endswith("; nodes diverged in 2 of the sweep's runs"))
+
     def test_a_zipped_key_that_one_kind_lacks_keeps_its_place(self):
         self.drawn_sweep("places", "algorithm.kind = dpsgd, local_sgd, wagma\nalgorithm.period = default, 4, default\n"
                          "algorithm.group_size = default, default, 4\nzip = algorithm.kind algorithm.period algorithm.group_size")

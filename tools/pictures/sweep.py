@@ -520,7 +520,9 @@ def heading(sweep, fixed, has_bars):
     if sweep.target:
         title += f"; target: {sweep.target}"
     failed = len(sweep.failures())
-    return title + (f"; {failed} of the sweep's runs failed" if failed else "")
+    diverged = sum(float(point.get("diverged_nodes") or 0) > 0 for point in sweep.points)
+    return (title + (f"; {failed} of the sweep's runs failed" if failed else "") +
+            (f"; nodes diverged in {diverged} of the sweep's runs" if diverged else ""))
 
 
 def calm(figure):
