@@ -403,6 +403,12 @@ class PlotSweepsTest(PlotCase):
         figure = self.drawn_sweep("marked", "algorithm.learning_rate = 0.05, 1e20\nrepeats = 2\nrun.on_divergence = mark")
         self.assertTrue(figure._suptitle.get_text().replace("\n", " ").endswith("; nodes diverged in 2 of the sweep's runs"))
 
+    def test_numbers_along_a_wide_axis_do_not_run_into_each_other(self):
+        figure = self.drawn_sweep("wide", "algorithm.learning_rate = 0.3, 1e9, 1e10, 1e20\nrun.steps = 10\nrun.on_divergence = mark")
+        labels = [label for label in figure.axes[0].get_xticklabels() if label.get_visible()]
+        self.assertEqual([label.get_text() for label in labels], ["0.3", "1e+09", "1e+20"])
+        self.assertFalse([1 for a, b in zip(labels, labels[1:]) if a.get_window_extent().x1 + 3 > b.get_window_extent().x0])
+
     def test_a_zipped_key_that_one_kind_lacks_keeps_its_place(self):
         self.drawn_sweep("places", "algorithm.kind = dpsgd, local_sgd, wagma\nalgorithm.period = default, 4, default\n"
                          "algorithm.group_size = default, default, 4\nzip = algorithm.kind algorithm.period algorithm.group_size")

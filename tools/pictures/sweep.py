@@ -22,6 +22,7 @@ LEAST_SHARES = 0.02      # of an axis: a test sample more is no mountain
 LONGEST_LABEL = 28       # characters
 LONGEST_TITLE = 64       # characters of a line above a panel, bold
 BESIDE_LEGEND = 0.06     # inches: what is nearer looks like one of its marks
+BESIDE_LABEL = 0.04      # inches between names along an axis
 LONGEST_HEADING = 58     # characters above each panel's width of a picture, bold and larger
 TITLES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
@@ -552,6 +553,18 @@ def make_room(figure):
             ax.set_ylim(scale.inverted().transform([low, low + (high - low) / (1 - share)]))  # where "best" then puts it
 
 
+def thin_out(figure):
+    """Takes away numbers along the x axis that would run into the one left of them."""
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        end = -np.inf
+        for label in ax.get_xticklabels():
+            box = label.get_window_extent()
+            label.set_visible(box.x0 > end or label.get_rotation() > 0)
+            if label.get_visible():
+                end = box.x1 + BESIDE_LABEL * figure.dpi
+
+
 def keep_apart(figure):
     """Writes below its mark what would lie over what another one says; takes it away where there is no room either."""
     notes = [[text for text in ax.texts if isinstance(text, Annotation)] for ax in figure.axes]
@@ -644,5 +657,6 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
                     x=0.01, ha="left")
     calm(figure)
     make_room(figure)
+    thin_out(figure)
     keep_apart(figure)
     return figure
