@@ -147,6 +147,17 @@ class PlotRunsTest(PlotCase):
         self.assertTrue(math.isnan(run.reached("test_accuracy", 0.71)))
         self.assertAlmostEqual(run.reached("test_accuracy", 0.6, "step"), 1.5)
 
+    def test_targets_lie_beyond_the_first_rows_where_there_are_such(self):
+        def targets(metric, *curves):
+            runs = [unittest.mock.Mock(curve=lambda metric, against, values=values: (None, np.array(values))) for values in curves]
+            return convergence.default_targets(runs, metric)
+        self.assertEqual(targets("test_accuracy", [0.1, 0.9], [0.2, 1.0]), [0.72, 0.81, 0.9])
+        self.assertEqual(targets("test_accuracy", [0.84, 0.9], [0.2, 1.0]), [0.86, 0.88, 0.9])
+        self.assertEqual(targets("test_accuracy", [0.89, 0.9], [0.2, 1.0]), [0.9])
+        self.assertEqual(targets("test_accuracy", [0.1, 0.5], [0.6, 0.9]), [0.4, 0.45, 0.5])
+        self.assertEqual(targets("test_loss", [3, 1], [9, 0.5]), [2, 1.5, 1])
+        self.assertEqual(targets("test_loss", [1.31, 1], [9, 0.5]), [1.2, 1.1, 1])
+
     def test_a_target_that_only_the_end_by_time_is_at_is_reached_then(self):
         def end(losses, times):
             def change(file):

@@ -246,14 +246,17 @@ def check_targets(metric, targets):
 
 
 def default_targets(runs, metric):
-    """What the worst run reaches in the end, and two easier ones."""
-    ends = [run.curve(metric, "time")[1] for run in runs]
-    ends = [values for values in ends if len(values)]
-    if metric in HIGHER_IS_BETTER:
-        top = np.floor(100 * min(values.max() for values in ends)) / 100
-        return [round(share * top, 2) for share in (0.8, 0.9, 1.0)]
-    bottom = max(values.min() for values in ends)
-    return [float(f"{factor * bottom:.2g}") for factor in (2, 1.4, 1.01)]
+    """What the worst run reaches in the end, and two easier ones; none that a run is at from its first row on, if there are others."""
+    sign = 1 if metric in HIGHER_IS_BETTER else -1
+    curves = [sign * values for values in (run.curve(metric, "time")[1] for run in runs) if len(values)]
+    best, first = min(values.max() for values in curves), max(values[0] for values in curves)
+    goal = np.floor(100 * best) / 100 if sign > 0 else 1.01 * best
+    step = (0.1 if sign > 0 else 0.5) * abs(best)
+    if goal > first:
+        step = min(step, (goal - first) / 3)
+    levels = [sign * (goal - steps * step) for steps in (2, 1, 0)]
+    levels = list(dict.fromkeys(round(level, 2) if sign > 0 else float(f"{level:.2g}") for level in levels))
+    return [level for level in levels if sign * level > first] or levels
 
 
 def names_of(paths):
