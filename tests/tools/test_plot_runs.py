@@ -141,11 +141,39 @@ class PlotRunsTest(PlotCase):
     def test_the_time_to_a_target_is_read_off_between_two_rows(self):
         (self.folder / "t.csv").write_text("step,time_seconds,test_accuracy,test_loss\n1,10,0.5,2\n2,20,0.7,1\n3,30,0.6,0.5\n")
         run = convergence.Run(self.folder / "t.csv")
-        self.assertAlmostEqual(run.reached("test_accuracy", 0.6), 15)  # half the way from 0.5 to 0.7
-        self.assertAlmostEqual(run.reached("test_loss", 0.75), 25)     # half the way from 1 to 0.5
-        self.assertEqual(run.reached("test_accuracy", 0.4), 10)        # there from the first row on
-        self.assertTrue(math.isnan(run.reached("test_accuracy", 0.71)))
-        self.assertAlmostEqual(run.reached("test_accuracy", 0.6, "step"), 1.5)
+        self.assertAlmostEqual(run.reached("test_accuracy", 0.6)[0], 15)  # half the way from 0.5 to 0.7
+        self.assertAlmostEqual(run.reached("test_loss", 0.75)[0], 25)     # half the way from 1 to 0.5
+        self.assertEqual(run.reached("test_accuracy", 0.4), (10, True))   # there from the first row on
+        self.assertTrue(math.isnan(run.reached("test_accuracy", 0.71)[0]))
+        self.assertAlmostEqual(run.reached("test_accuracy", 0.6, "step")[0], 1.5)
+
+    def test_a_time_to_a_target_that_the_first_row_is_at_is_a_bound(self):
+        (self.folder / "late.csv").write_text("step,time_seconds,test_accuracy\n60,10,0.7\n80,20,0.9\n")
+        (self.folder / "often.csv").write_text("step,time_seconds,test_accuracy\n1,1,0.1\n60,10,0.7\n80,20,0.9\n")
+        files = [self.folder / "late.csv", self.folder / "often.csv"]
+        figure, said = convergence.draw(files, [0.4])
+        self.addCleanup(plt.close, figure)
+        self.assertIn("late: 40% test accuracy after at most 10 s, at most 60 steps", said)
+        self.assertIn("often: 40% test accuracy after 5.5 s, 30.5 steps", said)
+        (panel,) = [ax for ax in figure.axes if ax.get_title() == "Time to test accuracy"]
+        self.assertEqual([(round(bar.get_width(), 9), bar.get_fill()) for bar in panel.patches], [(10, False), (5.5, True)])
+        self.assertEqual([text.get_text() for text in panel.texts], ["≤ 10", "5.5"])
+        # targets that nobody asked for lie between 70 and 90 %
+        figure, _ = convergence.draw(files)
+        self.addCleanup(plt.close, figure)
+        (panel,) = [ax for ax in figure.axes if ax.get_title() == "Time to test accuracy"]
+        self.assertTrue(all(bar.get_fill() for bar in panel.patches))
+
+    def test_targets_lie_beyond_the_first_rows_where_there_are_such(self):
+        def targets(metric, *curves):
+            runs = [unittest.mock.Mock(curve=lambda metric, against, values=values: (None, np.array(values))) for values in curves]
+            return convergence.default_targets(runs, metric)
+        self.assertEqual(targets("test_accuracy", [0.1, 0.9], [0.2, 1.0]), [0.72, 0.81, 0.9])
+        self.assertEqual(targets("test_accuracy", [0.84, 0.9], [0.2, 1.0]), [0.86, 0.88, 0.9])
+        self.assertEqual(targets("test_accuracy", [0.89, 0.9], [0.2, 1.0]), [0.9])
+        self.assertEqual(targets("test_accuracy", [0.1, 0.5], [0.6, 0.9]), [0.4, 0.45, 0.5])
+        self.assertEqual(targets("test_loss", [3, 1], [9, 0.5]), [2, 1.5, 1])
+        self.assertEqual(targets("test_loss", [1.31, 1], [9, 0.5]), [1.2, 1.1, 1])
 
     def test_a_target_that_only_the_end_by_time_is_at_is_reached_then(self):
         def end(losses, times):
@@ -154,12 +182,12 @@ class PlotRunsTest(PlotCase):
                 table["time"], table["bytes_sent"], table["test_loss"] = times, [7e6 * time for time in times], losses
             return convergence.Run(self.folder / self.changed("ended.h5", change))
         run = end([0.001], [0.05])
-        self.assertEqual([run.reached("test_loss", 0.01, axis) for axis in ("time", "bytes_sent")], [0.05, 350000])
-        self.assertTrue(math.isnan(run.reached("test_loss", 0.01, "step")))
-        self.assertTrue(math.isnan(run.reached("test_loss", 0.0001)))
+        self.assertEqual([run.reached("test_loss", 0.01, axis) for axis in ("time", "bytes_sent")], [(0.05, True), (350000, True)])
+        self.assertTrue(math.isnan(run.reached("test_loss", 0.01, "step")[0]))
+        self.assertTrue(math.isnan(run.reached("test_loss", 0.0001)[0]))
         _, losses = run.curve("test_loss", "time")
-        self.assertLess(run.reached("test_loss", losses[1:3].mean()), 0.04)  # between two rows by step
-        self.assertAlmostEqual(end([0.02, 0.005], [0.05, 0.06]).reached("test_loss", 0.0125), 0.055)
+        self.assertLess(run.reached("test_loss", losses[1:3].mean())[0], 0.04)  # between two rows by step
+        self.assertAlmostEqual(end([0.02, 0.005], [0.05, 0.06]).reached("test_loss", 0.0125)[0], 0.055)
 
     def test_when_each_run_got_to_a_target_is_printed(self):
         (self.folder / "t.csv").write_text("step,time_seconds,bytes_sent,test_accuracy\n1,10,2e6,0.5\n2,20,4e6,0.7\n")
@@ -418,6 +446,29 @@ class PlotRunsTest(PlotCase):
         legend = shares.get_legend()
         self.assertEqual([text.get_text() for text in legend.get_texts()], ["compute", "communicate", "wait", "away"])
         self.assertGreater(legend.get_window_extent().x0, shares._left_title.get_window_extent().x1)
+
+    def test_time_that_no_failure_took_is_not_called_away(self):
+        for short, stopped, what in ((0, 0, []), (1, 0, ["not accounted for"]), (1, 1, ["away"]), (2, 1, ["away or not accounted for"])):
+            def change(file):
+                file["nodes/finished"][...] = 2
+                for name in run.ACTIVITIES:
+                    file[f"nodes/{name}"][...] = 0
+                file["nodes/compute"][...] = [1] * short + [2] * (4 - short)
+                file["statistics"].attrs["failures.stopped_nodes"] = stopped
+            results = run.Results(self.folder / self.changed("short.h5", change))
+            figure = self.laid_out(lambda: run.draw(results, "short.h5", None))
+            (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
+            legend = shares.get_legend()
+            self.assertEqual([text.get_text() for text in legend.get_texts()] if legend else [], what)
+
+    def test_points_at_the_end_are_drawn_whole(self):
+        # The slowest of 8 nodes ends but one step before all wait for one that stopped.
+        subprocess.run([self.program, "run", "s.ini", "-q", "-o", "stalled.h5", "run.nodes=8", "run.evaluate_every=1", "failures.stop=7 @ 0.5 ms",
+                        "compute.slow_nodes=1", "compute.slowdown=100"], cwd=self.folder, capture_output=True)
+        figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "stalled.h5"), "stalled.h5", None))
+        (ax,) = [ax for ax in figure.axes if ax.get_title("left") == "Loss"]
+        last = max(np.nanmax(line.get_xdata()) for line in ax.lines)
+        self.assertGreater(ax.get_xlim()[1], 1.03 * last)
 
     def test_a_short_run_is_drawn_beside_a_long_reference_in_all_panels_and_on_equal_scales(self):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "timing.h5", "workload.kind=timing", "workload.bytes=1 MB", "workload.dataset=default",

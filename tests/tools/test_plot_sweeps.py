@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 
-import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 from plot_case import SCENARIO, PlotCase, main
@@ -390,14 +389,53 @@ class PlotSweepsTest(PlotCase):
         self.assertIn("time per step (ms)", said)
         self.assertIn("1.25", said)
 
+    def noted(self, figure, title):
+        """Hollow marks and notes of a panel, and what its legend says of them."""
+        ax = next(ax for ax in figure.axes if ax.get_title("left").startswith(title) and ax.lines)
+        hollow = [line.get_ydata()[0] for line in ax.lines if line.get_markerfacecolor() == "white" and len(line.get_ydata())]
+        return hollow, [text.get_text() for text in ax.texts], [text.get_text() for text in ax.get_legend().get_texts()]
+
     def test_times_of_some_seeds_alone_say_so(self):
-        with h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=1.h5") as one, \
-             h5py.File(self.folder / "swept" / "nodes=4,learning_rate=0.05,seed=2.h5") as two:
-            best = sorted(file["evaluation/test_accuracy"][()].max() for file in (one, two))
-        self.assertLess(*best)
-        self.assertTrue(any("without runs that never get there" in text
-                            for text in self.texts("swept", "--target", str(sum(best) / 2))))
-        self.assertFalse(any("never" in text for text in self.texts("swept", "--target", "0.01")))
+        points = [self.folder / "swept" / f"nodes=4,learning_rate=0.05,seed={seed}.h5" for seed in (1, 2)]
+        worse, better = sorted(points, key=lambda path: max(convergence.Run(path).curve("test_accuracy", "time")[1]))
+        target = sum(max(convergence.Run(path).curve("test_accuracy", "time")[1]) for path in (worse, better)) / 2
+        time = convergence.Run(better).reached("test_accuracy", target)[0]
+        (self.folder / "some.ini").write_text(SCENARIO + f"[sweep]\nrepeats = 2\nalgorithm.learning_rate = 0.05, 0.001\ntarget = test_accuracy {target}\n")
+        subprocess.run([self.program, "sweep", "some.ini", "-q", "-o", "some"], cwd=self.folder, check=True)
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "some", ["target_time_seconds"], targets=[target]))
+        for title in "Virtual time to the target, s, of runs that get there", "Virtual time to ":
+            hollow, notes, said = self.noted(figure, title)
+            np.testing.assert_allclose(hollow, [time])
+            self.assertEqual((notes, said), (["1 of 2"], ["of those that get there"]))
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "some", ["target_step"], against="target_bytes"))
+        self.assertIn("0.05 (1 of 2)", [text.get_text() for text in figure.axes[0].texts])
+        self.assertFalse(any(" of 2" in text for text in self.texts("swept", "--target", "0.05")))
+
+    def test_times_that_are_bounds_say_so(self):
+        figure = self.drawn_sweep("seldom", "run.evaluate_every = 1, 40\ntopology.kind = ring, complete\ntarget = test_accuracy 0.2",
+                                  ["target_time_seconds"], (), (), [0.2])
+        for title in "Virtual time to the target", "Virtual time to 20%":
+            hollow, notes, said = self.noted(figure, title)
+            np.testing.assert_allclose(hollow, [0.04, 0.04], rtol=0.01)
+            self.assertEqual((notes, said), (["≤", "≤"], ["ring", "complete", "at most"]))
+        cells = [text.get_text() for text in figure.axes[0].texts]
+        self.assertEqual([text.partition("\n")[2] for text in cells], ["", "≤", "", "≤"])
+
+    def test_a_heading_counts_the_runs_in_which_nodes_diverged(self):
+        figure = self.drawn_sweep("marked", "algorithm.learning_rate = 0.05, 1e20\nrepeats = 2\nrun.on_divergence = mark")
+        self.assertTrue(figure._suptitle.get_text().replace("\n", " ").endswith("; nodes diverged in 2 of the sweep's runs"))
+
+    def test_numbers_along_a_wide_axis_do_not_run_into_each_other(self):
+        figure = self.drawn_sweep("wide", "algorithm.learning_rate = 0.3, 1e9, 1e10, 1e20\nrun.steps = 10\nrun.on_divergence = mark")
+        labels = [label for label in figure.axes[0].get_xticklabels() if label.get_visible()]
+        self.assertEqual([label.get_text() for label in labels], ["0.3", "1e+09", "1e+20"])
+        self.assertFalse([1 for a, b in zip(labels, labels[1:]) if a.get_window_extent().x1 + 3 > b.get_window_extent().x0])
+
+    def test_a_zipped_key_that_one_kind_lacks_keeps_its_place(self):
+        self.drawn_sweep("places", "algorithm.kind = dpsgd, local_sgd, wagma\nalgorithm.period = default, 4, default\n"
+                         "algorithm.group_size = default, default, 4\nzip = algorithm.kind algorithm.period algorithm.group_size")
+        said = set(self.texts("places"))
+        self.assertLessEqual({"algorithm kind / period / group size", "dpsgd", "local_sgd / 4", "wagma / – / 4"}, said)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs"
 USUAL_AXES = ("time", "step", "samples", "epoch")
 HIGHER_IS_BETTER = ("test_accuracy", "test_auc")
 MOST_RUNS = 8            # as many as there are colors
+AT_MOST = "≤"            # before a time that is a bound
 LETTERS = 11             # of a legend or a note, to an inch
 COLUMN = 3.6             # inches
 PANEL, BAR, LINE = 2.6, 0.14, 0.16  # heights in inches: of a row, at least; of a bar with its number; of a line of text
@@ -61,17 +62,17 @@ class Run:
 
     def reached(self, metric, target, against="time"):
         """When the metric is at the target for the first time, between rows by a straight line; if in none of them, but at the end by
-        time, then; NaN if never."""
+        time, then; NaN if never. And whether that is a bound: before the first row nothing is known."""
         sign = 1 if metric in HIGHER_IS_BETTER else -1
         end = finite(*(self.by_time.get(name, np.empty(0))[-1:] for name in (against, metric)))
         for x, values in (self.curve(metric, against), end):
             there = np.flatnonzero(sign * values >= sign * target)
             if len(there) and there[0] == 0:
-                return x[0]
+                return x[0], True
             if len(there):
                 around = slice(there[0] - 1, there[0] + 1)
-                return float(np.interp(sign * target, sign * values[around], x[around]))
-        return np.nan
+                return float(np.interp(sign * target, sign * values[around], x[around])), False
+        return np.nan, False
 
 
 def read_results(path):
@@ -191,15 +192,17 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
 
 
 def draw_targets(ax, runs, metric, targets, scale, unit):
-    """How long each run took to each target; what never got there, or does not tell, says so."""
+    """How long each run took to each target, a hollow bar for at most so long; what never got there, or does not tell, says so."""
     height = 0.8 / len(runs)
     for i, run in enumerate(runs):
         missed = "never" if len(run.curve(metric, "time")[0]) else "not known"
         for row, target in enumerate(targets):
-            time = run.reached(metric, target) * scale
+            time, is_bound = run.reached(metric, target)
+            length = 0 if np.isnan(time) else time * scale
             y = row + (i - (len(runs) - 1) / 2) * height
-            ax.barh(y, 0 if np.isnan(time) else time, 0.9 * height, color=SERIES[i], label=literal(run.name) if row == 0 else None)
-            ax.annotate(missed if np.isnan(time) else short(time), (0 if np.isnan(time) else time, y), xytext=(4, 0),
+            ax.barh(y, length, 0.9 * height, color=SERIES[i], edgecolor=SERIES[i], fill=not is_bound,
+                    label=literal(run.name) if row == 0 else None)
+            ax.annotate(missed if np.isnan(time) else f"{AT_MOST} " * is_bound + short(length), (length, y), xytext=(4, 0),
                         textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_yticks(range(len(targets)), [percent(target) if metric == "test_accuracy" else f"{target:g}" for target in targets])
     ax.invert_yaxis()
@@ -228,12 +231,12 @@ def draw_pace(ax, runs):
 
 def reached_in_words(run, metric, target):
     """"90% test accuracy after 1.33 s, 93 steps, 12.3 MB", as far as the run tells."""
-    found = {axis: run.reached(metric, target, axis) for axis in ("time", "step", "bytes_sent")}
     words = []
     for axis, scale_of in (("time", time_scale), ("step", None), ("bytes_sent", byte_scale)):
-        if np.isfinite(found[axis]):
-            factor, unit = scale_of(found[axis]) if scale_of else (1, "steps")
-            words.append(f"{found[axis] * factor:.4g} {unit}")
+        value, is_bound = run.reached(metric, target, axis)
+        if np.isfinite(value):
+            factor, unit = scale_of(value) if scale_of else (1, "steps")
+            words.append(f"{'at most ' * is_bound}{value * factor:.4g} {unit}")
     goal = f"{percent(target)} {in_words(metric)}" if metric == "test_accuracy" else f"{in_words(metric)} {target:g}"
     return f"{goal} {'after ' + ', '.join(words) if words else 'never'}"
 
@@ -246,14 +249,17 @@ def check_targets(metric, targets):
 
 
 def default_targets(runs, metric):
-    """What the worst run reaches in the end, and two easier ones."""
-    ends = [run.curve(metric, "time")[1] for run in runs]
-    ends = [values for values in ends if len(values)]
-    if metric in HIGHER_IS_BETTER:
-        top = np.floor(100 * min(values.max() for values in ends)) / 100
-        return [round(share * top, 2) for share in (0.8, 0.9, 1.0)]
-    bottom = max(values.min() for values in ends)
-    return [float(f"{factor * bottom:.2g}") for factor in (2, 1.4, 1.01)]
+    """What the worst run reaches in the end, and two easier ones; none that a run is at from its first row on, if there are others."""
+    sign = 1 if metric in HIGHER_IS_BETTER else -1
+    curves = [sign * values for values in (run.curve(metric, "time")[1] for run in runs) if len(values)]
+    best, first = min(values.max() for values in curves), max(values[0] for values in curves)
+    goal = np.floor(100 * best) / 100 if sign > 0 else 1.01 * best
+    step = (0.1 if sign > 0 else 0.5) * abs(best)
+    if goal > first:
+        step = min(step, (goal - first) / 3)
+    levels = [sign * (goal - steps * step) for steps in (2, 1, 0)]
+    levels = list(dict.fromkeys(round(level, 2) if sign > 0 else float(f"{level:.2g}") for level in levels))
+    return [level for level in levels if sign * level > first] or levels
 
 
 def names_of(paths):

@@ -163,10 +163,17 @@ class Results:
         spent["wait"], spent["communicate"] = spent["wait"] - waiting, spent["communicate"] - (serving - waiting)
         total = np.maximum(self.accounted(), self.nodes["finished"])
         if self.stopped_nodes > 0:
-            total = np.where(self.has_ended(), total, np.maximum(total, self.end))
+            total = np.where(self.has_ended(), total, self.active_end())
         if not (total > 0).any():
             return None
         return np.stack([*spent.values(), serving], axis=1) / np.where(total > 0, total, np.inf)[:, None]
+
+    def white(self):
+        """What the rest of the shares is called; nothing if it is not worth a word."""
+        shares = self.shares()
+        is_away = self.away_seconds > 0 or self.stopped_nodes > 0
+        is_untold = shares is not None and self.away_seconds == 0 and (shares.sum(axis=1) < 0.99).sum() > self.stopped_nodes
+        return " or ".join(name for name, is_there in (("away", is_away), ("not accounted for", is_untold)) if is_there)
 
 
 def spread_of(cells):
@@ -384,8 +391,10 @@ def draw_left(figure, grid, results, panels):
         right.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     left.set_xlabel(f"{results.clock} ({unit})")
     right.set_xlabel("finished steps")
-    left.set_xlim(left=0)
-    right.set_xlim(left=0)
+    for ax in (left, right):
+        ax.update_datalim([(0, 0)], updatey=False)  # a margin for what lies far from 0 and close together
+        ax.autoscale_view(scaley=False)
+        ax.set_xlim(left=0)
     add_epochs(top["step"], results)
 
 
@@ -517,8 +526,8 @@ def draw_right(figure, grid, results, window):
         draw(ax)
     activities = [Patch(color=color, label=name) for name, color in ACTIVITIES.items()]
     others = [Patch(color=SERVING_COLOR, label=SERVING)] if results.serves() else []
-    if results.away_seconds > 0 or results.stopped_nodes > 0:
-        others.append(Patch(facecolor="white", edgecolor="#BBBBBB", label="away"))
+    if results.white():
+        others.append(Patch(facecolor="white", edgecolor="#BBBBBB", label=results.white()))
     if len(results.timeline["node"]):
         add_key(axes[0], activities)
     if has_activities:

@@ -22,6 +22,7 @@ LEAST_SHARES = 0.02      # of an axis: a test sample more is no mountain
 LONGEST_LABEL = 28       # characters
 LONGEST_TITLE = 64       # characters of a line above a panel, bold
 BESIDE_LEGEND = 0.06     # inches: what is nearer looks like one of its marks
+BESIDE_LABEL = 0.04      # inches between names along an axis
 LONGEST_HEADING = 58     # characters above each panel's width of a picture, bold and larger
 TITLES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
@@ -33,8 +34,10 @@ TITLES = {
     "target_step": "Steps to the target, of runs that get there", "target_bytes": "Bytes sent up to the target, of runs that get there",
 }
 QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
+TARGET_AXES = {"target_time_seconds": "time", "target_step": "step", "target_bytes": "bytes_sent"}  # columns of evaluations
 ALL_ZIPPED = "zip"       # stands for zipped keys none of which tells all points apart
 PUBLISHED = "published"  # how a legend names what is hollow
+HOLLOW = {convergence.AT_MOST: "at most", " of ": "of those that get there"}  # what a legend says of hollow marks with such notes
 BEST = "best"            # in place of a value: of each combination of the other keys' values, the one with the best outcome
 HIGHER_IS_BETTER = ("test_accuracy", "best_test_accuracy", "test_auc", "best_test_auc", "samples_per_second", "steps_per_second",
                     "compute_share", "spectral_gap", "target_reached")
@@ -93,8 +96,11 @@ class Sweep:
             return literal(cut(value, LONGEST_LABEL)) if value is not None else None
         row = next(row for row in self.table if row[key] == value)
         parts = [row[other] for other in self.zipped_as_written]
-        set_ones = [part for part in parts if part != "default"]  # that a kind has no such key goes without saying
-        return literal(cut(" / ".join(set_ones or parts), LONGEST_LABEL))
+        while len(parts) > 1 and parts[-1] == "default":
+            parts.pop()  # that a kind has no such key goes without saying
+        if len(parts) > 1:
+            parts = ["–" if part == "default" else part for part in parts]
+        return literal(cut(" / ".join(parts), LONGEST_LABEL))
 
     def name_of(self, key):
         """How a swept key is named: without its section, if no other is named so and it is no `kind`, which says nothing alone; with
@@ -195,6 +201,22 @@ class Sweep:
             return len(known), sign * np.mean(known) if known else 0
         return max(self.values(key), key=merit)
 
+    def reached(self, settings, metric, target, axis="time"):
+        """When runs with these settings got to a target, of those that did; and what a mark at the mean of that has to say, "≤" of a
+        bound and "1 of 2" if others never did."""
+        found = [convergence.Run(self.folder / f"{point['point']}.h5").reached(metric, target, axis) for point in self.runs(settings)]
+        there = [value for value, _ in found if np.isfinite(value)]
+        notes = [convergence.AT_MOST] * any(is_bound for _, is_bound in found)
+        notes += [f"{len(there)} of {len(found)}"] * (len(there) < len(found))
+        return there, ", ".join(notes) if there else ""
+
+    def note(self, metric, settings):
+        """What reached() says of an outcome that tells when runs got to the target; of others nothing."""
+        if metric not in TARGET_AXES or not self.target:
+            return ""
+        quality, value = self.target.split()
+        return self.reached(settings, quality, float(value), TARGET_AXES[metric])[1]
+
     def row(self, metric, settings):
         """The row of the table with these settings in which the metric is known; of several, the first; None if there is none."""
         settings = self.chosen(settings)
@@ -285,10 +307,12 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
     image = ax.imshow(cells, origin="lower", aspect="auto", cmap="cividis", norm=LogNorm() if is_log else None)
     middle = (np.sqrt(known.min() * known.max()) if is_log else (known.min() + known.max()) / 2) if len(known) else 0
     has_room = len(xs) <= MOST_CELLS and len(ys) <= 2 * MOST_CELLS
+    has_lines = len(ys) <= MOST_CELLS  # two, in a cell
     for row, line in enumerate(cells):
         for column, value in enumerate(line):
             if np.isfinite(value) and has_room:
-                ax.text(column, row, write_metric(metric, value), ha="center", va="center", fontsize=8,
+                note = sweep.note(metric, {**fixed, x_key: xs[column], y_key: ys[row]}) if has_lines else ""
+                ax.text(column, row, "\n".join(filter(None, [write_metric(metric, value), note])), ha="center", va="center", fontsize=8,
                         color="white" if value < middle else "black")
     for key, texts, set_ticks in ((x_key, xs, ax.set_xticks), (y_key, ys, ax.set_yticks)):
         name_places(set_ticks, [sweep.label(key, text) for text in texts])
@@ -314,7 +338,7 @@ def some_values(sweep, key):
 def add_legend(ax, sweep, key):
     """Names the curves of an axis, and says if they are not all."""
     handles, labels = ax.get_legend_handles_labels()
-    if not handles or not (key or PUBLISHED in labels):
+    if not handles:
         return
     title = None
     if key:
@@ -342,29 +366,37 @@ def bars_of(metric, cells):
 
 def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None, published=None):
     """Mean against the values of one key, a line per value of the other, bars for one standard deviation over seeds; over words,
-    which have no order, points side by side. The cells are those of `metric` unless `cell_of` says otherwise. What was `published` of
-    them is hollow."""
-    cell_of = cell_of or (lambda settings: sweep.cell(metric, settings))
+    which have no order, points side by side. The cells, and the notes of marks that do not tell all, are those of `metric` unless
+    `cell_of` says otherwise. Such marks are hollow, and what was `published` is."""
+    cell_of = cell_of or (lambda settings: (sweep.cell(metric, settings), sweep.note(metric, settings)))
     texts = sweep.values(x_key)
     found = numbers(texts) if x_key not in sweep.zipped else None
     x = found[0] if found else list(range(len(texts)))
     are_words = x_key == ALL_ZIPPED or numbers(texts) is None
     all_series = some_values(sweep, series_key)
-    drawn = []
+    drawn, noted = [], []
     for i, series in enumerate(all_series):
         settings = {**fixed, series_key: series} if series_key else fixed
-        cells = [cell_of({**settings, x_key: value}) for value in texts]
+        cells, notes = zip(*(cell_of({**settings, x_key: value}) for value in texts))
         drawn.append(cells)
+        noted += notes
         aside = 0.6 * (i - (len(all_series) - 1) / 2) / len(all_series) if are_words else 0
         ax.errorbar(np.add(x, aside), [mean for mean, _ in cells], bars_of(metric, cells), capsize=2.5,
                     color=SERIES[i], marker=MARKERS[i], markersize=4.5,
                     linestyle="none" if are_words else DASHES[i], label=sweep.label(series_key, series))
+        for at, (mean, _), note in zip(np.add(x, aside), cells, notes):
+            if note:
+                ax.plot(at, mean, color=SERIES[i], marker=MARKERS[i], markersize=4.5, markerfacecolor="white", zorder=3)
+                ax.annotate(note, (at, mean), (4, 4), textcoords="offset points", fontsize=8, color=GREY)
         others = [published.cell(metric, {**settings, x_key: value}) for value in texts] if published else []
         if np.isfinite(others).any():
             drawn.append([(other, np.nan) for other in others])
             ax.plot(np.add(x, aside), others, color=SERIES[i], marker=MARKERS[i], markersize=9, markerfacecolor="none", linestyle="none")
+    meant = [words for sign, words in HOLLOW.items() if any(sign in note for note in noted)]
+    if meant:
+        ax.errorbar([], [], color=GREY, marker="o", markersize=4.5, markerfacecolor="white", linestyle="none", label=", or ".join(meant))
     if len(drawn) > len(all_series):
-        ax.plot([], [], color=GREY, marker="o", markersize=9, markerfacecolor="none", linestyle="none", label=PUBLISHED)
+        ax.errorbar([], [], color=GREY, marker="o", markersize=9, markerfacecolor="none", linestyle="none", label=PUBLISHED)
     if are_words:
         ax.set_xlim(-0.5, len(texts) - 0.5)
     is_log = bool(found) and min(x) > 0 and max(x) / min(x) >= 8
@@ -403,7 +435,10 @@ def trade(ax, sweep, metric, other, key, series_key, fixed):
                     color=SERIES[i], marker=MARKERS[i], markersize=5.5, linestyle="none", label=sweep.label(series_key, series))
         for place in np.flatnonzero(is_known):
             if place in shown:
-                ax.annotate(sweep.label(key, texts[place]), (x[place], y[place]), (4, 4), textcoords="offset points", fontsize=8, color=GREY)
+                here = {**settings, key: texts[place]}
+                note = sweep.note(metric, here) or sweep.note(other, here)
+                ax.annotate(sweep.label(key, texts[place]) + (f" ({note})" if note else ""), (x[place], y[place]), (4, 4),
+                            textcoords="offset points", fontsize=8, color=GREY)
         all_x += [*x]
         all_y += [*y]
     ax.margins(0.1)  # room for what is written beside the last mark
@@ -418,21 +453,17 @@ def trade(ax, sweep, metric, other, key, series_key, fixed):
 def time_to(ax, sweep, target, x_key, series_key, fixed):
     """Virtual time until the mean model has the target accuracy (or AUC, or loss); seeds that never get there are left out."""
     metric = sweep.quality() or "test_loss"
-
-    is_partial = is_known = False
+    is_known = False
 
     def cell_of(settings):
-        nonlocal is_partial, is_known
-        all_times = [convergence.Run(sweep.folder / f"{point['point']}.h5").reached(metric, target)
-                     for point in sweep.runs(settings)]
-        times = [time for time in all_times if np.isfinite(time)]
-        is_partial = is_partial or len(times) < len(all_times)
+        nonlocal is_known
+        times, note = sweep.reached(settings, metric, target)
         is_known = is_known or bool(times)
-        return (np.mean(times), np.std(times, ddof=1) if len(times) > 1 else np.nan) if times else (np.nan, np.nan)
+        return (np.mean(times) if times else np.nan, np.std(times, ddof=1) if len(times) > 1 else np.nan), note
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
     wanted = f"{percent(target)} {convergence.in_words(metric)}" if metric == "test_accuracy" else f"a {convergence.in_words(metric)} of {target:g}"
-    ax.set_title(f"Virtual time to {wanted}, s{', without runs that never get there' if is_partial and is_known else ''}")
+    ax.set_title(f"Virtual time to {wanted}, s")
     if not is_known:
         ax.text(0.5, 0.5, "no run gets there", transform=ax.transAxes, ha="center", color=GREY)
         ax.set_yticks([])
@@ -517,7 +548,9 @@ def heading(sweep, fixed, has_bars):
     if sweep.target:
         title += f"; target: {sweep.target}"
     failed = len(sweep.failures())
-    return title + (f"; {failed} of the sweep's runs failed" if failed else "")
+    diverged = sum(float(point.get("diverged_nodes") or 0) > 0 for point in sweep.points)
+    return (title + (f"; {failed} of the sweep's runs failed" if failed else "") +
+            (f"; nodes diverged in {diverged} of the sweep's runs" if diverged else ""))
 
 
 def calm(figure):
@@ -545,6 +578,18 @@ def make_room(figure):
             scale = ax.yaxis.get_transform()
             low, high = scale.transform(ax.get_ylim())
             ax.set_ylim(scale.inverted().transform([low, low + (high - low) / (1 - share)]))  # where "best" then puts it
+
+
+def thin_out(figure):
+    """Takes away numbers along the x axis that would run into the one left of them."""
+    figure.draw_without_rendering()
+    for ax in figure.axes:
+        end = -np.inf
+        for label in ax.get_xticklabels():
+            box = label.get_window_extent()
+            label.set_visible(box.x0 > end or label.get_rotation() > 0)
+            if label.get_visible():
+                end = box.x1 + BESIDE_LABEL * figure.dpi
 
 
 def keep_apart(figure):
@@ -639,5 +684,6 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
                     x=0.01, ha="left")
     calm(figure)
     make_room(figure)
+    thin_out(figure)
     keep_apart(figure)
     return figure
