@@ -140,9 +140,9 @@ Sequences make(const SequenceSettings& settings, std::size_t samples, std::size_
 Sequences unpad(Dataset padded, std::size_t context, const std::string& path, int& vocabulary) {
   Sequences result;
   if (!padded.shape.empty()) {
-    throw Error(
-        fmt::format("{}: x: expected shape (samples, longest) of token numbers, found (samples, {})",
-                    path, fmt::join(padded.shape, ", ")));
+    throw Error(fmt::format(
+        "{}: x: expected shape (samples, longest) of token numbers, found (samples, {})", path,
+        fmt::join(padded.shape, ", ")));
   }
   if (padded.length.empty()) {
     if (padded.features > context) {

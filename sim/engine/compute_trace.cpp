@@ -141,7 +141,7 @@ double DurationTrace::mean(NodeId nodes) const {
   double count = 0;
   for (NodeId r = 0; r < std::min(nodes, recorded); ++r) {
     const std::vector<double>& own = seconds_[static_cast<std::size_t>(r)];
-    const double times = nodes / recorded + (r < nodes % recorded ? 1 : 0);
+    const NodeId times = nodes / recorded + (r < nodes % recorded ? 1 : 0);
     sum += times * std::accumulate(own.begin(), own.end(), 0.0);
     count += times * static_cast<double>(own.size());
   }

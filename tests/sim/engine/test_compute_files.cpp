@@ -110,7 +110,8 @@ TEST_CASE("a trace is replayed step by step, and starts over") {
   const ComputeTime time = compute({{"distribution", "trace"}, {"trace", file.path()}}, 5);
   CHECK(to_seconds(time.mean()) == doctest::Approx(3.4));  // nodes 0, 2 and 4 are a's, 1 and 3 b's
   const auto mean_of = [&](NodeId count, const char* gradient) {
-    const test::Keys keys{{"distribution", "trace"}, {"trace", file.path()}, {"gradient", gradient}};
+    const test::Keys keys{
+        {"distribution", "trace"}, {"trace", file.path()}, {"gradient", gradient}};
     const ComputeTime some = compute(keys, count);
     return std::pair(to_seconds(some.mean()), seconds(some, 0, 0));
   };
