@@ -2,7 +2,6 @@
 #include "scenarios/calibrate.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "kernels/cpu_backend.hpp"

@@ -138,8 +138,8 @@ void check_facts(const CheckpointFile& file, const std::map<std::string, std::st
                               name.substr(file_prefix.size())));
     }
     if (name == "scenario") {
-      throw Error(fmt::format("{}: is of another scenario (`{}` there, `{}` here)", file.path(),
-                              first_other_line(there, here), first_other_line(here, there)));
+      throw Error(fmt::format("{}: is of another scenario ({} there, {} here)", file.path(),
+                              quoted_other_line(there, here), quoted_other_line(here, there)));
     }
     if (name != "code_version") throw Error(file.path() + ": is of another scenario");
     throw Error(

@@ -62,9 +62,9 @@ std::string decisive_lines(const std::string& scenario) {
 std::string other_scenario(const Assembly& parts, const Recorder& recorded) {
   const std::string here = decisive_lines(Scenario::to_text(parts.described));
   const std::string there = decisive_lines(fact(recorded.facts, "scenario"));
-  const std::string line = first_other_line(here, there);
-  if (line == first_other_line(there, here)) return "";
-  return fmt::format("\"{}\", which was \"{}\"", line, first_other_line(there, here));
+  const std::string line = quoted_other_line(here, there, '"');
+  const std::string recorded_line = quoted_other_line(there, here, '"');
+  return line == recorded_line ? "" : fmt::format("{}, which was {}", line, recorded_line);
 }
 
 void check_for_replay(const Assembly& parts, const Recorder& recorded, const std::string& path) {

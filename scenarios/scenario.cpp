@@ -323,7 +323,12 @@ std::string first_other_line(const std::string& text, const std::string& other) 
   while (next(lines, line)) {
     if (!next(others, other_line) || line != other_line) return line;
   }
-  return std::string(fewer_lines);
+  return "";
+}
+
+std::string quoted_other_line(const std::string& text, const std::string& other, char quote) {
+  const std::string line = first_other_line(text, other);
+  return line.empty() ? "nothing" : quote + line + quote;
 }
 
 }  // namespace starling

@@ -90,8 +90,9 @@ class Scenario {
 std::string find_scenario(const std::string& name, const std::string& folder);
 
 /// The first line of one scenario's `text` that is another one than in the `other`'s, whatever their comments, and
-/// without its own.
-inline constexpr std::string_view fewer_lines = "fewer lines";
+/// without its own; empty if it only ends before the other.
 std::string first_other_line(const std::string& text, const std::string& other);
+/// The same for a message: in quotes, or "nothing".
+std::string quoted_other_line(const std::string& text, const std::string& other, char quote = '`');
 
 }  // namespace starling

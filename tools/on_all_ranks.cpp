@@ -23,9 +23,9 @@ void check_same_settings(MpiSession& session, const Assembly& parts) {
   const std::string expected = session.broadcast(own);
   on_all_ranks(session, [&] {
     if (own == expected) return;
-    throw Error(fmt::format("rank {} has other settings than rank 0: expected `{}`, found `{}`",
-                            session.rank(), first_other_line(expected, own),
-                            first_other_line(own, expected)));
+    throw Error(fmt::format("rank {} has other settings than rank 0: expected {}, found {}",
+                            session.rank(), quoted_other_line(expected, own),
+                            quoted_other_line(own, expected)));
   });
 }
 

@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <numeric>
 #include <span>
+#include <sstream>
 #include <system_error>
 #include <vector>
 
@@ -150,10 +148,10 @@ void read_row(std::string_view line, const Place& place, ReferenceRows& rows) {
 }
 
 ReferenceRows read_rows(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) throw Error(fmt::format("{}: cannot open: {}", path, std::strerror(errno)));
-  if (std::filesystem::is_directory(path))
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none))
     throw Error(path + ": expected a run, found a directory");
+  std::istringstream file(read_whole_file(path));
   ReferenceRows rows;
   Place place{path, 0};
   for (std::string text; std::getline(file, text);) {

@@ -68,8 +68,9 @@ void write_beside(std::vector<std::string>& words, const std::string& path, cons
                   (beside.parent_path() / (beside.stem().string() + ending)).string());
 }
 
-/// A run that begins must not take away what another has left to go on from.
-void expect_no_checkpoint(const Assembly& parts) {
+/// The same of a run that begins, which must not take away what another has left to go on from, either.
+void check_start(const std::vector<std::string>& words, const Assembly& parts, bool saves = true) {
+  check_output(words, parts, saves);
   const std::string& results = parts.settings.output;
   if (!has_checkpoint(results)) return;
   throw Error(fmt::format(
@@ -78,15 +79,9 @@ void expect_no_checkpoint(const Assembly& parts) {
       results, results, results));
 }
 
-Assembly assemble_checked(const std::vector<std::string>& words) {
-  Assembly parts = assemble(read_scenario(words));
-  check_output(words, parts);
-  return parts;
-}
-
 void simulate_alone(const std::vector<std::string>& words, bool speaks) {
-  Assembly parts = assemble_checked(words);
-  expect_no_checkpoint(parts);
+  Assembly parts = assemble(read_scenario(words));
+  check_start(words, parts);
   execute_run(std::move(parts), speaks, [](Run& run) { run.simulate(); });
 }
 
@@ -95,8 +90,7 @@ void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
   in_session([&](MpiSession& session) {
     const auto check = [&session, &words](const Assembly& parts) {
       check_for_mpi(parts, session.ranks());
-      check_output(words, parts, session.rank() == 0);
-      expect_no_checkpoint(parts);
+      check_start(words, parts, session.rank() == 0);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
@@ -124,8 +118,7 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
     if (ranks == 1) return alone();
     const auto check = [&session, ranks, &words](const Assembly& parts) {
       check_for_sharing(parts, ranks);
-      check_output(words, parts, session.rank() == 0);
-      expect_no_checkpoint(parts);
+      check_start(words, parts, session.rank() == 0);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
     execute_run(std::move(parts), speaks && session.rank() == 0,
@@ -144,7 +137,8 @@ void check_alone(const char*) {}
 
 /// Goes on with a simulation that was ended early, if its checkpoint is there and of this scenario, or begins it.
 void go_on(const std::vector<std::string>& words, bool speaks) {
-  Assembly parts = assemble_checked(words);
+  Assembly parts = assemble(read_scenario(words));
+  check_output(words, parts);
   std::unique_ptr<CheckpointFile> from = checkpoint_of(parts);
   execute_run(std::move(parts), speaks, [&from](Run& run) {
     from ? run.resume_or_simulate(std::move(from)) : run.simulate();
@@ -160,8 +154,7 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
   if (std::filesystem::equivalent(parts.settings.output, path, none)) {
     throw UsageError(fmt::format("--output must name another file than {}, the recording", path));
   }
-  check_output(words, parts);
-  expect_no_checkpoint(parts);
+  check_start(words, parts);
   check_for_replay(parts, recorded, path);
   parts.settings.closed_form_collectives = false;  // the recorded run exchanged messages
   const std::string other = other_scenario(parts, recorded);

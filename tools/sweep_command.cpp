@@ -142,8 +142,8 @@ std::string changed_setting(const Scenario& scenario, const std::vector<std::str
     return error.what();
   }
   if (now == before) return "";
-  return fmt::format("{}: has changed since the sweep began (`{}` then, `{}` now)", words[0],
-                     first_other_line(before, now), first_other_line(now, before));
+  return fmt::format("{}: has changed since the sweep began ({} then, {} now)", words[0],
+                     quoted_other_line(before, now), quoted_other_line(now, before));
 }
 
 /// The processes of the points `todo`.

@@ -169,14 +169,11 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
       return change.dropped;
     }
   }
-  const auto quoted = [](const std::string& line) {
-    return line.empty() || line == fewer_lines ? "nothing" : '`' + line + '`';
-  };
   throw Error(fmt::format(
       "{}: holds a sweep of other settings{} ({} there, {} here); choose another folder with "
       "-o, or remove this one",
-      folder.string(), change.refused, quoted(first_other_line(before, settings)),
-      quoted(first_other_line(settings, before))));
+      folder.string(), change.refused, quoted_other_line(before, settings),
+      quoted_other_line(settings, before)));
 }
 
 }  // namespace starling
