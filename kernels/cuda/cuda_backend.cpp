@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -35,19 +37,34 @@ void CudaBackend::linear(std::span<const LinearJob> jobs, std::span<const Linear
   const auto addends = device_.twin<TermOnDevice>(terms.size());
   for (std::size_t t = 0; t < terms.size(); ++t)
     addends.host[t] = {terms[t].values, terms[t].factor};
-  std::uint32_t longest = 0;
-  for (std::size_t j = 0; j < jobs.size(); ++j) {
-    const LinearJob& job = jobs[j];
+  // Jobs of about as many pieces are one launch, in which less than half of the blocks have nothing to do.
+  const auto size_of = [](const LinearJob& job) {
+    return static_cast<std::size_t>(std::bit_width(pieces(job.length, LinearKernel::tile)));
+  };
+  struct Alike {
+    std::uint32_t count, longest;
+  };
+  std::array<Alike, std::numeric_limits<std::uint32_t>::digits> alike{};
+  for (const LinearJob& job : jobs) {
+    Alike& those = alike[size_of(job)];
+    ++those.count;
+    those.longest = std::max(those.longest, job.length);
+  }
+  std::array<std::uint32_t, alike.size()> begin{};  // where their tasks do
+  for (std::size_t s = 1; s < alike.size(); ++s) begin[s] = begin[s - 1] + alike[s - 1].count;
+  auto next = begin;
+  for (const LinearJob& job : jobs) {
     bool aligned = is_even(job.out);
     for (const LinearTerm& term : terms.subspan(job.first_term, job.terms))
       aligned = aligned && is_even(term.values);
-    tasks.host[j] = {job.out, job.length, job.first_term, job.terms, aligned ? 1U : 0U};
-    longest = std::max(longest, job.length);
+    tasks.host[next[size_of(job)]++] = {job.out, job.length, job.first_term, job.terms,
+                                        aligned ? 1U : 0U};
   }
   device_.upload(tasks, addends);
-  const auto count = static_cast<std::uint32_t>(jobs.size());
-  device_.launch<LinearKernel>(pieces(longest, LinearKernel::tile) * count,
-                               {tasks.device, addends.device, count}, 0);
+  for (std::size_t s = 0; s < alike.size(); ++s) {
+    device_.launch<LinearKernel>(pieces(alike[s].longest, LinearKernel::tile) * alike[s].count,
+                                 {tasks.device + begin[s], addends.device, alike[s].count}, 0);
+  }
 }
 
 void CudaBackend::squared_distances(std::span<const DistanceJob> jobs) {
@@ -117,6 +134,12 @@ void CudaBackend::transform(std::span<const TransformJob> jobs) {
     device_.launch<LargestKernel>(std::uint64_t{counts[Kernel::largest]} * each,
                                   {{tasks_of(Kernel::largest), each}, stage},
                                   LargestKernel::shared_of(stage));
+  }
+  for (std::uint32_t stage = 0; stage < ProjectKernel::stages; ++stage) {
+    const std::uint32_t each = ProjectKernel::shares_of(stage, shares[Kernel::project]);
+    device_.launch<ProjectKernel>(std::uint64_t{counts[Kernel::project]} * each,
+                                  {{tasks_of(Kernel::project), each}, stage},
+                                  ProjectKernel::shared_bytes);
   }
   device_.launch<MapKernel>(blocks_of(Kernel::map), {tasks_of(Kernel::map), shares[Kernel::map]},
                             0);

@@ -7,6 +7,7 @@
 #include "kernels/cuda/launches.hpp"
 #include "kernels/cuda/random_stream.hpp"
 #include "kernels/finite.hpp"
+#include "kernels/first_failure.hpp"
 #include "kernels/scratch.hpp"
 
 namespace starling {
@@ -415,24 +416,37 @@ void CudaCnn::gradients(std::span<GradientRequest> requests) const {
     queue_gradients(requests.subspan(r, std::min(most, requests.size() - r)));
 }
 
+void CudaCnn::fill_dropout_streams(std::span<const GradientRequest> requests,
+                                   Stream* streams) const {
+  const auto rows = static_cast<std::size_t>(facts().batch_size);
+  FirstFailure failure;
+#pragma omp parallel for schedule(static)
+  for (std::size_t r = 0; r < requests.size(); ++r) {
+    const CnnNetwork::Chance chance{cnn_.seed(), requests[r].node, requests[r].draw};
+    try {
+      for (std::size_t d = 0; d < dropout_layers_.size(); ++d) {
+        for (std::size_t b = 0; b < rows; ++b) {
+          streams[(d * requests.size() + r) * rows + b] =
+              stream_of(CnnNetwork::dropout_stream(chance, dropout_layers_[d], b));
+        }
+      }
+    } catch (...) {
+      failure.note();
+    }
+  }
+  failure.rethrow();
+}
+
 void CudaCnn::queue_gradients(std::span<GradientRequest> requests) const {
   const auto rows = static_cast<std::size_t>(facts().batch_size);
   const Batch batch =
       take(requests.size(), rows, requests.size() * rows, train_.get(), CnnNetwork::Mode::train);
   fill_gradient_tasks(requests, cnn_.sampler(), batch.tasks, batch.indices);
-#pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
-    const GradientRequest& request = requests[r];
     batch.tasks.host[r].strange = batch.strange.device + r;
     batch.strange.host[r] = 0;
-    for (std::size_t d = 0; d < dropout_layers_.size(); ++d) {
-      for (std::size_t b = 0; b < rows; ++b) {
-        batch.streams.host[(d * requests.size() + r) * rows + b] =
-            stream_of(CnnNetwork::dropout_stream({cnn_.seed(), request.node, request.draw},
-                                                 dropout_layers_[d], b));
-      }
-    }
   }
+  fill_dropout_streams(requests, batch.streams.host);
   device_.upload(batch.tasks, batch.indices, batch.of_batches, batch.streams, batch.strange);
   const Passes passes{device_, cnn_.network(), dropout_layers_, batch};
   passes.forward();

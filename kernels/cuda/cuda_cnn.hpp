@@ -35,6 +35,8 @@ class CudaCnn final : public Workload {
   Batch take(std::size_t tasks, std::size_t rows, std::size_t indices, const cuda::Samples& data,
              CnnNetwork::Mode mode) const;
   static std::size_t room_of(std::size_t tasks, std::size_t indices, std::size_t streams);
+  /// streams: (dropout layers, requests, samples of a batch).
+  void fill_dropout_streams(std::span<const GradientRequest> requests, cuda::Stream* streams) const;
   void queue_gradients(std::span<GradientRequest> requests) const;
   void calibrate(std::span<const EvaluationRequest> requests, float* statistics) const;
 

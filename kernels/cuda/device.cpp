@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include "kernels/cuda/interface_version.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/shipped_file.hpp"
 
@@ -44,12 +45,11 @@ const Interface* load_plugin(const std::string& path) {
   EntryPoint entry_point = nullptr;
   std::memcpy(&entry_point, &entry, sizeof entry_point);
   const Interface* interface = entry_point();
-  const auto kernels = static_cast<std::uint32_t>(KernelNumber::count);
-  if (interface->version != interface_version || interface->kernels != kernels) {
-    throw Error(
-        fmt::format("the GPU plug-in {} is of another version ({}, {} kernels) than the program "
-                    "({}, {} kernels): build both together",
-                    path, interface->version, interface->kernels, interface_version, kernels));
+  if (interface->version != interface_version) {
+    throw Error(fmt::format(
+        "the GPU plug-in {} was built from other sources ({:08x}) than the program ({:08x}): build "
+        "both together",
+        path, interface->version, interface_version));
   }
   return interface;
 }
@@ -115,8 +115,9 @@ void Device::begin(std::size_t bytes) {
     pinned_ = static_cast<std::byte*>(interface_->allocate_pinned(device_, wanted));
     if (pinned_ == nullptr) {
       throw Error(fmt::format(
-          "{}: asked for {} bytes of the host's memory for job tables, got none ({}): take fewer "
-          "nodes or a smaller model, or set run.device = cpu",
+          "{}: asked for {} bytes of the host's memory for job tables, got none ({}): take a "
+          "smaller run.window, fewer nodes, smaller batches or a smaller model, or set run.device "
+          "= cpu",
           facts_.name, wanted, interface_->error()));
     }
     paired_ = static_cast<std::byte*>(allocate(wanted, "job tables"));

@@ -12,9 +12,6 @@
 
 namespace starling::cuda {
 
-/// Changes with this file, with any kernel's Arguments and with kernels.inc.
-inline constexpr std::uint32_t interface_version = 10;
-
 /// The one symbol that a plug-in exports, of type EntryPoint.
 inline constexpr const char* entry_point_name = "starling_device_interface";
 
@@ -40,8 +37,7 @@ struct ProductBatch {
 };
 
 struct Interface {
-  std::uint32_t version;  // interface_version of the plug-in's build
-  std::uint32_t kernels;  // how many it has
+  std::uint32_t version;  // interface_version of the plug-in's build: which sources it is made of
   const char* (*error)();
   /// Opens the `choice`-th device, counted round; null if that fails.
   void* (*open)(std::uint32_t choice, DeviceFacts* facts);

@@ -11,6 +11,7 @@
 #include "kernels/cuda/map_kernel.hpp"
 #include "kernels/cuda/narrow_kernels.hpp"
 #include "kernels/cuda/normalization_kernels.hpp"
+#include "kernels/cuda/project_kernel.hpp"
 #include "kernels/cuda/quadratic_kernels.hpp"
 #include "kernels/cuda/row_kernel.hpp"
 #include "kernels/cuda/sequence_kernels.hpp"

@@ -5,6 +5,7 @@
 #include "kernels/cuda/half.hpp"
 #include "kernels/cuda/numbers.hpp"
 #include "kernels/cuda/panels.hpp"
+#include "kernels/cuda/project_kernel.hpp"
 #include "kernels/cuda/transform_task.hpp"
 
 namespace starling::cuda {
@@ -199,6 +200,12 @@ struct MapKernel {
         return each([&](std::uint32_t i) {
           const float g = t.in[0][i];
           return g >= 0 ? g + (t.in[2][0] - t.in[1][0]) : g - (t.in[2][1] - t.in[1][1]);
+        });
+      case Map::project_step:
+        return each_of_few([&](std::uint32_t i) {
+          const std::uint32_t column = place_of(t.a, t.b, i).output;
+          const double factor = t.scratch[std::uint64_t{ProjectKernel::sums} * column];
+          return static_cast<float>(t.in[0][i] + factor * t.in[2][i]);
         });
     }
   }

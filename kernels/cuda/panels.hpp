@@ -33,7 +33,9 @@ struct Place {
 
 /// Which weight lies at `index`.
 STARLING_DEVICE Place place_of(std::uint32_t inputs, std::uint32_t outputs, std::uint32_t index) {
-  const std::uint32_t panel = index / (panel_columns * inputs) * panel_columns;
+  // Of one panel the product could be too large; of more it is below the number of weights.
+  const std::uint32_t panel =
+      outputs <= panel_columns ? 0 : index / (panel_columns * inputs) * panel_columns;
   const std::uint32_t columns = lesser(panel_columns, outputs - panel);
   const std::uint32_t rest = index - panel * inputs;
   return {rest / columns, panel + rest % columns};

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 
 #include "kernels/cuda/interface.hpp"
+#include "kernels/cuda/interface_version.hpp"
 #include "kernels/cuda/kernels.hpp"
 
 namespace starling::cuda {
@@ -295,7 +296,7 @@ extern "C" __attribute__((visibility("default"))) const starling::cuda::Interfac
 starling_device_interface() {
   using namespace starling::cuda;
   static const Interface interface = {
-      interface_version, kernel_count,   error,  open,     close,  allocate, release, free_bytes,
-      allocate_pinned,   release_pinned, upload, download, launch, products, wait};
+      interface_version, error,          open,   close,    allocate, release,  free_bytes,
+      allocate_pinned,   release_pinned, upload, download, launch,   products, wait};
   return &interface;
 }

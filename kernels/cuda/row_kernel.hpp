@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cuda/lanes.hpp"
-#include "kernels/cuda/panels.hpp"
 #include "kernels/cuda/transform_task.hpp"
 
 namespace starling::cuda {
@@ -36,8 +35,6 @@ struct RowKernel {
         return clip_norm(block, t);
       case Row::clip_deviations:
         return clip_deviations(block, t);
-      case Row::project_step:
-        return project_step(block, t);
       case Row::largest_magnitude:
         return largest_magnitude(block, t);
       case Row::side_means:
@@ -308,76 +305,6 @@ struct RowKernel {
     spread(block, t.size[0], [&](std::uint32_t i) {
       t.out[i] = fabs(v[i]) > limit ? (v[i] < 0 ? -limit : limit) : v[i];
     });
-  }
-
-  /// Of a column, or of the whole matrix.
-  enum Sum : std::uint32_t { g_w, g_g, w_w, p_w, sums };
-
-  /// a rows, b columns; f: delta, epsilon, decay, projected_decay. Row u of scratch has the sums of column u, then the factor
-  /// of its weights; the last row has the sums of all.
-  STARLING_DEVICE static void project_step(const Block& block, const TransformTask& t) {
-    const std::uint32_t rows = t.a, columns = t.b;
-    const double* all = t.scratch + std::uint64_t{sums} * columns;
-    column_sums(block, t);
-    block.each([&](unsigned thread) {
-      if (thread >= sums) return;
-      double sum = 0;
-      for (std::uint64_t u = 0; u < columns; ++u) sum += t.scratch[sums * u + thread];
-      t.scratch[std::uint64_t{sums} * columns + thread] = sum;
-    });
-    Local<std::uint32_t, threads> others;
-    block.each([&](unsigned thread) {
-      others[thread] = 0;
-      for (std::uint64_t u = thread; u < columns; u += threads)
-        others[thread] += are_across(t, t.scratch + sums * u, rows) ? 0 : 1;
-    });
-    const bool by_columns = total(block, others) == 0;
-    const bool is_projected = by_columns || are_across(t, all, static_cast<double>(t.out_size));
-    spread(block, columns, [&](std::uint32_t u) {
-      double* own = t.scratch + std::uint64_t{sums} * u;
-      const double* s = by_columns ? own : all;
-      const double length = sqrt(s[w_w]) + t.f[1];
-      *own = is_projected ? t.f[3] - s[p_w] / (length * length) : t.f[2];
-    });
-    spread(block, t.out_size, [&](std::uint32_t i) {
-      const double factor = t.scratch[std::uint64_t{sums} * place_of(rows, columns, i).output];
-      t.out[i] = static_cast<float>(t.in[0][i] + factor * t.in[2][i]);
-    });
-  }
-
-  STARLING_DEVICE static bool are_across(const TransformTask& t, const double* s, double entries) {
-    const double lengths = (sqrt(s[g_g]) + t.f[1]) * (sqrt(s[w_w]) + t.f[1]);
-    return fabs(s[g_w]) / lengths < t.f[0] / sqrt(entries);
-  }
-
-  /// A thread adds up one lane of one column, those beside it that of the columns beside it.
-  STARLING_DEVICE static void column_sums(const Block& block, const TransformTask& t) {
-    constexpr std::uint32_t together = threads / lane_count;
-    static_assert(together * sums * lane_count * sizeof(double) <= shared_bytes);
-    double* lanes = reinterpret_cast<double*>(block.shared_memory);  // (together, sums, lane_count)
-    for (std::uint32_t first = 0; first < t.b; first += together) {
-      const std::uint32_t here = lesser(together, t.b - first);
-      block.each([&](unsigned thread) {
-        const std::uint32_t u = thread % together, lane = thread / together;
-        if (u >= here) return;
-        const Column column = column_of(t.a, t.b, first + u);
-        double own[sums] = {};
-        for (std::uint32_t k = lane; k < t.a; k += lane_count) {
-          const std::uint64_t i = column.first + std::uint64_t{k} * column.stride;
-          const double p = t.in[0][i], g = t.in[1][i], w = t.in[2][i];
-          own[g_w] += g * w;
-          own[g_g] += g * g;
-          own[w_w] += w * w;
-          own[p_w] += p * w;
-        }
-        STARLING_UNROLL
-        for (unsigned s = 0; s < sums; ++s) lanes[(sums * u + s) * lane_count + lane] = own[s];
-      });
-      block.each([&](unsigned thread) {
-        if (thread < sums * here)
-          t.scratch[std::uint64_t{sums} * first + thread] = fold_lanes(lanes + thread * lane_count);
-      });
-    }
   }
 
   STARLING_DEVICE static void largest_magnitude(const Block& block, const TransformTask& t) {

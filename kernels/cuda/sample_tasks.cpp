@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/first_failure.hpp"
+
 namespace starling::cuda {
 
 DeviceSamples::DeviceSamples(Device& device, const Dataset& dataset, const std::string& kind)
@@ -36,16 +38,22 @@ void DeviceSampler::draw(const Twin<DrawTask>& draws, const Twin<std::int32_t>& 
 void fill_gradient_tasks(std::span<const GradientRequest> requests, const BatchSampler& sampler,
                          const Twin<StepTask>& tasks, const Twin<std::int32_t>& indices) {
   const std::size_t rows = indices.count / requests.size();
+  FirstFailure failure;
 #pragma omp parallel for schedule(static)
   for (std::size_t r = 0; r < requests.size(); ++r) {
     const GradientRequest& request = requests[r];
-    sampler.batch(request.node, request.draw, {indices.host + r * rows, rows});
+    try {
+      sampler.batch(request.node, request.draw, {indices.host + r * rows, rows});
+    } catch (...) {
+      failure.note();
+    }
     StepTask& task = tasks.host[r];
     task.x = request.x;
     task.gradient = request.gradient;
     task.samples = indices.device + r * rows;
     task.rows = static_cast<std::uint32_t>(rows);
   }
+  failure.rethrow();
 }
 
 Evaluations::Evaluations(std::span<EvaluationRequest> requests, std::size_t samples,

@@ -3,6 +3,7 @@
 #include "kernels/cuda/encode_kernel.hpp"
 #include "kernels/cuda/largest_kernel.hpp"
 #include "kernels/cuda/map_kernel.hpp"
+#include "kernels/cuda/project_kernel.hpp"
 #include "kernels/cuda/random_stream.hpp"
 #include "kernels/transforms.hpp"
 
@@ -157,12 +158,13 @@ struct Encoder {
     task.f[2] = t.epsilon;
   }
   void operator()(const ProjectStep& t) {
-    row(Row::project_step), sizes(t.rows, t.columns);
+    map(Map::project_step), sizes(t.rows, t.columns);
+    to.blocks[EncodedTransform::project] = ProjectKernel::groups_of(t.columns);
     task.f[0] = t.delta;
     task.f[1] = t.epsilon;
     task.f[2] = t.decay;
     task.f[3] = t.projected_decay;
-    to.scratch_doubles = 4 * (std::size_t{t.columns} + 1);
+    to.scratch_doubles = ProjectKernel::doubles_of(t.columns);
   }
   void operator()(const SideMeans&) { row(Row::side_means); }
   void operator()(const ShiftSides&) { map(Map::shift_sides); }

@@ -13,10 +13,11 @@ namespace starling::cuda {
 struct EncodedTransform {
   TransformTask task{};
   /// In the order of their launches.
-  enum Kernel : std::size_t { clear, row, encode, largest, map, kernels };
-  std::array<std::uint32_t, kernels> blocks{};  // of each kernel, pieces of what largest looks at
-  std::vector<std::uint32_t> positions{};       // task.positions must point to them
-  std::size_t scratch_doubles = 0;              // task.scratch must have room for so many
+  enum Kernel : std::size_t { clear, row, encode, largest, project, map, kernels };
+  // Of each kernel; of largest the pieces of a row, of project the groups of columns.
+  std::array<std::uint32_t, kernels> blocks{};
+  std::vector<std::uint32_t> positions{};  // task.positions must point to them
+  std::size_t scratch_doubles = 0;         // task.scratch must have room for so many
 };
 
 EncodedTransform encode(const TransformJob& job);

@@ -1,6 +1,7 @@
 // What the transforms of sim/node/transform.hpp look like to a device: one flat record each. Most give every float of
 // the result by itself, or place every entry of a code (Map); some need the whole row first (Row) and run in one block per
-// row. KeepLargest has a kernel of its own (largest_kernel.hpp), as have ToLevels and ToFloat4 (encode_kernel.hpp).
+// row. KeepLargest has a kernel of its own (largest_kernel.hpp), as have ToLevels and ToFloat4 (encode_kernel.hpp); the factors
+// of ProjectStep come from another (project_kernel.hpp).
 #pragma once
 
 #include "kernels/cuda/philox.hpp"
@@ -34,7 +35,8 @@ enum class Map : std::uint32_t {
   larger,
   add_square,
   divide_by_root,
-  shift_sides
+  shift_sides,
+  project_step
 };
 
 enum class Row : std::uint32_t {
@@ -46,7 +48,6 @@ enum class Row : std::uint32_t {
   orthonormalize,
   clip_norm,
   clip_deviations,
-  project_step,
   largest_magnitude,
   side_means,
   count_nonzero,
@@ -58,7 +59,7 @@ struct TransformTask {
   const float* in[3];
   float* out;
   const std::uint32_t* positions;  // gather, scatter_at
-  /// orthonormalize: (columns, rows); rotate: (size); project_step: (columns + 1, 4); KeepLargest: a LargestRow and more
+  /// orthonormalize: (columns, rows); rotate: (size); project_step: ProjectKernel's sums; KeepLargest: a LargestRow and more
   double* scratch;
   double* number;         // measures: the result
   std::uint32_t size[3];  // of the inputs

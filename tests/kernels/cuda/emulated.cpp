@@ -21,6 +21,7 @@
 
 #include "kernels/cuda/block.hpp"
 #include "kernels/cuda/interface.hpp"
+#include "kernels/cuda/interface_version.hpp"
 #include "kernels/cuda/kernels.hpp"
 #include "tests/kernels/cuda/emulated_blocks.hpp"
 
@@ -209,8 +210,8 @@ extern "C" __attribute__((visibility("default"))) const starling::cuda::Interfac
 starling_device_interface() {
   using namespace starling::cuda;
   static Interface interface = {
-      interface_version, kernel_count,   error, open, close,  allocate, release, free_bytes,
-      allocate_pinned,   release_pinned, copy,  copy, launch, products, wait};
+      interface_version, error,          open, close, allocate, release,  free_bytes,
+      allocate_pinned,   release_pinned, copy, copy,  launch,   products, wait};
   interface.version = has_fault("version") ? interface_version + 1 : interface_version;
   return &interface;
 }
