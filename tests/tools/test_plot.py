@@ -129,7 +129,7 @@ class PlotTest(PlotCase):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "timing.h5", "run.steps=20", "run.evaluate_every=1", "workload.kind=timing",
                         "workload.parameters=610", *(f"workload.{key}=default" for key in ("dataset", "hidden"))], cwd=self.folder, check=True)
         alone = convergence.draw([self.folder / "timing.h5"])[0]
-        for figure, name, tick in ((single, "finished steps", 1), (beside, "steps", 1), (swept, "steps", 1), (alone, "finished steps", 20)):
+        for figure, name, tick in ((single, "finished steps", 1), (beside, "steps", 1), (swept, "steps", 1), (alone, "finished steps, mean of nodes", 20)):
             figure.canvas.draw()
             ticks = [tick for ax in figure.axes for axis in (ax.xaxis, ax.yaxis) if axis.label.get_text() == name for tick in axis.get_ticklocs()]
             self.assertIn(tick, ticks)

@@ -101,6 +101,28 @@ class PlotRunsTest(PlotCase):
         self.assertAlmostEqual(max(x for x, step in corners if step == 8), 20)
         plt.close(figure)
 
+    def test_throughput_is_that_of_all_nodes_however_far_apart_they_are(self):
+        timing = ["workload.kind=timing", "workload.parameters=610", "workload.dataset=default", "workload.hidden=default", "run.until=80 ms",
+                  "algorithm.learning_rate=default", "run.steps=1000", "run.evaluate_every=1", "compute.slow_nodes=1", "compute.slowdown=4"]
+        for name, more in (("by_steps", []), ("by_time", ["run.evaluate_interval=4 ms"])):
+            subprocess.run([self.program, "run", "s.ini", "-q", "-o", f"{name}.h5", "algorithm.kind=adpsgd", *timing, *more], cwd=self.folder, check=True)
+            results = run.Results(self.folder / f"{name}.h5")
+            time, step, rate, unit = results.throughput()
+            self.assertEqual(unit, "samples/s")
+            # Three nodes end a step each ms, one in four; rows of steps, which the slow one ends last, would tell 4 / 4.
+            np.testing.assert_allclose(np.median(rate), 16 * 1000 * (3 + 1 / 4), rtol=0.1)
+            self.assertAlmostEqual(step[-1], results.nodes["steps"].mean(), delta=0.5)
+            curve = self.laid_out(lambda path=self.folder / f"{name}.h5": convergence.draw([path])[0]).axes[0].lines[0]
+            np.testing.assert_allclose(curve.get_xydata(), np.transpose([1000 * time, step]))
+
+    def test_losses_that_span_decades_are_drawn_so(self):
+        grown = self.changed("grown.h5", lambda file: file["evaluation/test_loss"].write_direct(np.array([1e3, 1e6, 1e9, 1e12])))
+        for paths, scale in ((["a.h5", "slow.h5"], "linear"), (["a.h5", grown], "log")):
+            figure = convergence.draw([self.folder / path for path in paths])[0]
+            loss = next(ax for ax in figure.axes if ax.get_ylabel() == "test loss")
+            self.assertEqual(loss.get_yscale(), scale)
+            plt.close(figure)
+
     def test_a_run_that_ends_at_a_time_took_that_long(self):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "cut.h5", "run.until=8.5 ms"], cwd=self.folder, check=True)
         self.assertIn("8 steps in 8.5 ms of virtual time", " ".join(self.texts("cut.h5")))

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 
+import h5py
 import matplotlib.pyplot as plt
 import numpy as np
 from plot_case import SCENARIO, PlotCase, main
@@ -257,7 +258,7 @@ class PlotSweepsTest(PlotCase):
         self.assertEqual([text.get_text() for text in curves[0].get_legend().get_texts()],
                          ["dpsgd, learning rate = 0.001", "allreduce, learning rate = 0.1"])
         self.assertEqual(figure._suptitle.get_text().replace("\n", " "),
-                         "tuned: 12 runs, at learning rate of the best test accuracy; mean over seeds, bars for one standard deviation")
+                         "tuned: best of 12 runs, at learning rate of the best test accuracy; mean over seeds, bars and bands for one standard deviation")
         figure = self.laid_out(lambda: sweep.draw(self.folder / "tuned", ["wait_share"], fixed=[("algorithm.learning_rate", "best")]))
         least = [min(float(row["wait_share"]) for row in swept.table if row["algorithm.kind"] == kind) for kind in rates]
         self.assertEqual(list(figure.axes[0].lines[0].get_ydata()), least)
@@ -273,7 +274,7 @@ class PlotSweepsTest(PlotCase):
                                   (), ("run.steps", "algorithm.kind"))
         heading = figure._suptitle
         self.assertLessEqual(heading.get_window_extent().x1, figure.bbox.x1)
-        self.assertIn("bars for one standard deviation", heading.get_text().replace("\n", " "))
+        self.assertIn("bars and bands for one standard deviation", heading.get_text().replace("\n", " "))
         titles = [ax._left_title.get_window_extent() for ax in figure.axes if ax._left_title.get_text()]
         self.assertGreaterEqual(len(titles), 6)
         self.assertFalse([(a, b) for a in titles for b in titles if a is not b and a.overlaps(b)])
@@ -361,13 +362,43 @@ class PlotSweepsTest(PlotCase):
 
     def test_a_heading_counts_the_runs_that_failed_and_not_those_under_way(self):
         figure = self.drawn_sweep("failing", "algorithm.learning_rate = 0.05, 1e30\nrepeats = 2")
-        self.assertTrue(figure._suptitle.get_text().endswith("2 of the sweep's runs failed"), figure._suptitle.get_text())
+        self.assertTrue(figure._suptitle.get_text().replace("\n", " ").endswith("2 of the sweep's runs failed"), figure._suptitle.get_text())
         for log in (self.folder / "failing").glob("*.log"):
             log.write_text("")  # as of one that runs
         self.assertNotIn("failed", self.laid_out(lambda: sweep.draw(self.folder / "failing"))._suptitle.get_text())
 
     def test_bars_are_named_only_where_there_are_some(self):
-        self.assertEqual(self.drawn_sweep("repeated", "repeats = 3")._suptitle.get_text(), "repeated: 3 runs; mean over seeds")
+        self.assertEqual(self.drawn_sweep("repeated", "repeats = 3")._suptitle.get_text(), "repeated: 3 runs; mean over seeds, bands for one standard deviation")
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "repeated"))
+        losses = []
+        for seed in (1, 2, 3):
+            with h5py.File(self.folder / f"repeated/seed={seed}.h5") as file:
+                losses.append(file["evaluation/test_accuracy"][()])
+        mean, deviation = np.mean(losses, axis=0), np.std(losses, axis=0, ddof=1)
+        self.assertGreater(deviation.max(), 0)
+        for ax in figure.axes:
+            corners = ax.collections[0].get_paths()[0].vertices[:, 1]
+            self.assertAlmostEqual(corners.min(), np.maximum(mean - deviation, 0).min())
+            self.assertAlmostEqual(corners.max(), np.minimum(mean + deviation, 1).max())
+
+    def test_what_is_of_fewer_runs_than_others_says_so(self):
+        self.drawn_sweep("fewer", "algorithm.learning_rate = 0.05, 0.1\nalgorithm.kind = dpsgd, allreduce\nrepeats = 3")
+        self.set_cells("fewer", runs=lambda row: 1 if row == 2 else 3)  # 0.1, dpsgd
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "fewer", ["samples_per_second"]))
+        cells, lines = figure.axes[:2]
+        self.assertEqual([text.get_text().split("\n")[1:] for text in cells.texts], [[], ["1 run"], [], []])
+        self.assertEqual([text.get_text() for text in lines.texts], ["1 run"])
+        self.assertIn("of fewer runs than others", [text.get_text() for text in lines.get_legend().get_texts()])
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "fewer", fixed=[("algorithm.kind", "dpsgd")]))
+        self.assertEqual([text.get_text() for text in figure.axes[-1].get_legend().get_texts()], ["0.05", "0.1, 1 run"])
+
+    def test_words_that_stand_too_close_are_turned(self):
+        names = ["ring", "complete", "random_matching", "exponential", "one_peer_exponential", "hypercube", "star"]
+        for count, turned in ((2, 0), (7, 20)):
+            figure = self.drawn_sweep(f"turned{count}", f"topology.kind = {', '.join(names[:count])}")
+            labels = figure.axes[0].get_xticklabels()
+            self.assertEqual([label.get_text() for label in labels if label.get_visible()], names[:count])
+            self.assertEqual({label.get_rotation() for label in labels}, {turned})
 
     def test_keys_of_one_name_are_told_apart_by_their_sections(self):
         (self.folder / "kinds.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, sgp\ntopology.kind = ring, complete\n")

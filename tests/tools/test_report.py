@@ -226,6 +226,14 @@ class ReportTest(unittest.TestCase):
         heads = re.findall(r"<th>([^<]*)", (self.folder / "columns.html").read_text())
         self.assertEqual(heads[:6], ["step", "time", "epoch", "samples", "bytes_sent", "consensus_distance"])
 
+    def test_a_page_has_the_evaluations_by_time_too(self):
+        for settings, is_there in (["run.evaluate_interval=2 ms"], True), ([], False):
+            self.run_tool(PROGRAM, "run", "s.ini", "-o", "timed.h5", "-q", *settings)
+            self.run_tool(TOOLS / "report", "timed.h5")
+            page = (self.folder / "timed.html").read_text()
+            self.assertIn("<h2>Evaluations</h2>", page)
+            self.assertEqual("<h2>Evaluations by time</h2>" in page, is_there)
+
     def test_what_differs_between_points_is_not_told_of_all(self):
         (self.folder / "parts.ini").write_text(SCENARIO + "[sweep]\nworkload.partition = iid, by_label\nalgorithm.kind = dpsgd, sgp\n")
         self.run_tool(PROGRAM, "sweep", "parts.ini", "-o", "parts", "-q")

@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import choose_evaluations, end_of_run, forward, opened
-from pictures.run import Results
+from pictures.run import Results, use_log
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, fit, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log, whole_numbers
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
@@ -37,11 +37,14 @@ class Run:
         self.step_time = self.columns.pop("step_time", np.nan)
         self.unread = self.columns.pop("unread", [])
         self.training = {}  # by axis; of a reference, its columns have it
+        self.progress = None  # steps against time, if asked for
 
     def curve(self, metric, against):
         """Finite points; empty if either is not known."""
         if metric == "train_loss" and not self.is_reference:
             return self.training.get(against, (np.empty(0), np.empty(0)))
+        if (metric, against) == ("step", "time") and self.progress is not None:
+            return self.progress
         table = choose_evaluations(self.columns, self.by_time, against)
         if metric not in table or against not in table:
             return np.empty(0), np.empty(0)
@@ -59,6 +62,11 @@ class Run:
             if len(steps):
                 at, losses = self.training["step"]
                 self.training[axis] = np.interp(at, [0, *steps], [0, *known]), losses
+
+    def read_progress(self):
+        """Steps of the nodes on average against time: a row of the table of steps comes when the slowest node ends it."""
+        if not self.is_reference:
+            self.progress = Results(self.path).progress()
 
     def reached(self, metric, target, against="time"):
         """When the metric is at the target for the first time, between rows by a straight line; if in none of them, but at the end by
@@ -187,7 +195,7 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
     if metric == "step" and not is_log:
         ax.yaxis.set_major_locator(whole_numbers())
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
-    if metric == "consensus_distance" and (seen > 0).any():
+    if (metric == "consensus_distance" and (seen > 0).any()) or (metric in ("test_loss", "train_loss") and use_log(seen)):
         set_log(ax)
 
 
@@ -297,6 +305,8 @@ def draw(paths, targets=(), axes=USUAL_AXES):
     notes = [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     if not metrics:
         metrics = ["step"]  # timing only: progress
+        for run in runs:
+            run.read_progress()
     axes = [axis for axis in axes if any(len(run.curve(metrics[0], axis)[0]) for run in runs) and axis != metrics[0]]
     if not axes:
         raise Failure("the runs have nothing that can be drawn")
@@ -336,7 +346,7 @@ def draw(paths, targets=(), axes=USUAL_AXES):
             draw_curves(ax, runs, metric, axis, scales.get(axis, 1.0), is_log)
             ax.set_xlabel(labels[axis])
             if column == 0:
-                ax.set_ylabel(in_words(metric) if metric in METRICS else "finished steps")
+                ax.set_ylabel(in_words(metric) if metric in METRICS else "finished steps, mean of nodes")
     if has_pace:
         draw_pace(grid[-1, -1], runs)
     handles, names = grid[len(above), 0].get_legend_handles_labels()

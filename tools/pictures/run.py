@@ -18,6 +18,7 @@ from pictures.style import BLUE, GREEN, GREY, ORANGE, Failure, finite, set_log, 
 MOST_NODES = 64          # rows of the node timeline
 STEPS_IN_WINDOW = 24     # of the median node
 MOST_BARS = 512          # nodes drawn one by one in the shares
+MOST_INSTANTS = 100      # of progress
 LETTERS_BESIDE_TITLE = 44
 MOST_STATUS = 60         # letters of how a run ended
 ACTIVITIES = {"compute": BLUE, "communicate": ORANGE, "wait": "#D9D9D9"}
@@ -108,27 +109,40 @@ class Results:
         rows = np.stack([np.searchsorted(column, self.instants(), side="right") - 1 for column in time.T], axis=1)
         return np.where(rows >= 0, np.take_along_axis(cells, np.maximum(rows, 0), axis=0), np.nan)
 
+    def samples_per_step(self):
+        """Of one node, over the whole run; NaN if nothing tells it."""
+        steps = self.nodes["steps"].sum()
+        if len(self.by_time.get("samples", ())) and steps > 0:
+            return self.by_time["samples"][-1] / steps
+        known = finite(self.evaluation.get("step", np.empty(0)), self.evaluation.get("samples", np.empty(0)))
+        return known[1][-1] / (known[0][-1] * self.node_count) if len(known[0]) and known[0][-1] > 0 else np.nan
+
+    def progress(self):
+        """(time, steps that the nodes had ended by then, on average), at equal times from one on; None if nothing tells it. Rows of steps are
+        complete when the slowest node ends them, long after the others."""
+        per_step = self.samples_per_step()
+        if len(self.by_time.get("samples", ())) > 1 and per_step > 0:
+            return self.by_time["time"], self.by_time["samples"] / (per_step * self.node_count)
+        if self.spread("time") is not None:
+            step, time = self.steps["step"], self.steps["time"]
+            instants = np.linspace(0, np.nanmax(time), min(len(time), MOST_INSTANTS) + 1)[1:]
+            done = np.zeros(len(instants))
+            for ended, steps in (finite(column, step[:len(column)]) for column in time.T):
+                done += np.interp(instants, [0, *ended], [0, *steps])
+            return instants, done / self.node_count
+        time, step = finite(forward(self.evaluation.get("time", np.empty(0))), self.evaluation.get("step", np.empty(0)))
+        return (time, step) if len(time) else None
+
     def throughput(self):
-        """(time, step, rate, unit): pace between rows, of the whole run; None if nothing tells it."""
-        for table, key in ((self.evaluation, "samples"), (self.steps, "step")):
-            if "time" not in table or key not in table:
-                continue
-            time = table["time"]
-            if time.ndim == 2:
-                if self.spread("time") is None:
-                    continue
-                time = self.spread("time")[2]
-            time = forward(time)
-            rows = min(len(time), len(table[key]))
-            known = np.isfinite(time[:rows]) & np.isfinite(table[key][:rows])
-            if known.sum() < 2:
-                continue
-            amount = table[key][:rows][known] * (1.0 if key == "samples" else self.node_count)
-            passed = np.diff(time[:rows][known], prepend=0.0)
-            rate = np.diff(amount, prepend=0.0) / np.where(passed > 0, passed, np.nan)
-            unit = "samples/s" if key == "samples" else "steps/s, all nodes"
-            return time[:rows][known], table["step"][:rows][known], rate, unit
-        return None
+        """(time, steps of the nodes on average, rate, unit): pace between such points, of all nodes; None if nothing tells it."""
+        found = self.progress()
+        if found is None or len(found[0]) < 2:
+            return None
+        time, step = found
+        per_step = self.samples_per_step()
+        passed = np.diff(time, prepend=0.0)
+        rate = self.node_count * np.diff(step, prepend=0.0) / np.where(passed > 0, passed, np.nan)
+        return (time, step, rate, "steps/s, all nodes") if np.isnan(per_step) else (time, step, rate * per_step, "samples/s")
 
     def accounted(self):
         """What each node spent in any activity."""

@@ -32,7 +32,7 @@ STYLE = {
     "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
     "axes.axisbelow": True, "grid.color": "#E4E4E4", "grid.linewidth": 0.7, "xtick.color": "#888888",
     "ytick.color": "#888888", "xtick.labelcolor": "#333333", "ytick.labelcolor": "#333333", "lines.linewidth": 1.8,
-    "legend.frameon": False, "legend.fontsize": 8.5, "svg.hashsalt": "starling",
+    "legend.framealpha": 0.85, "legend.edgecolor": "#E4E4E4", "legend.fancybox": False, "legend.fontsize": 8.5, "svg.hashsalt": "starling",
     "figure.dpi": 150,  # at which texts and legends are placed is at which they are drawn
 }
 

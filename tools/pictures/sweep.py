@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
 from matplotlib.text import Annotation
-from matplotlib.ticker import EngFormatter, PercentFormatter
+from matplotlib.ticker import EngFormatter, FixedLocator, PercentFormatter
 
 from pictures import convergence
 from pictures.results import choose_evaluations, forward, opened
@@ -37,7 +37,8 @@ QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first tha
 TARGET_AXES = {"target_time_seconds": "time", "target_step": "step", "target_bytes": "bytes_sent"}  # columns of evaluations
 ALL_ZIPPED = "zip"       # stands for zipped keys none of which tells all points apart
 PUBLISHED = "published"  # how a legend names what is hollow
-HOLLOW = {convergence.AT_MOST: "at most", " of ": "of those that get there"}  # what a legend says of hollow marks with such notes
+# What a legend says of hollow marks with such notes.
+HOLLOW = {convergence.AT_MOST: "at most", " of ": "of those that get there", " run": "of fewer runs than others"}
 BEST = "best"            # in place of a value: of each combination of the other keys' values, the one with the best outcome
 HIGHER_IS_BETTER = ("test_accuracy", "best_test_accuracy", "test_auc", "best_test_auc", "samples_per_second", "steps_per_second",
                     "compute_share", "spectral_gap", "target_reached")
@@ -67,6 +68,7 @@ class Sweep:
         self.keys = rest[:place] + self.zipped[:1] + rest[place:]  # of zipped keys, the first stands for all
         self.outcomes = [name for name in columns[columns.index("runs") + 1:] if not name.endswith("_deviation")]
         self.judge = self.quality()  # the outcome that tells what is BEST
+        self.most_runs = max(int(float(row["runs"])) for row in self.table)
 
     def read_settings(self):
         """Section [sweep] of the scenario of the sweep."""
@@ -210,17 +212,28 @@ class Sweep:
         notes += [f"{len(there)} of {len(found)}"] * (len(there) < len(found))
         return there, ", ".join(notes) if there else ""
 
+    def few(self, settings):
+        """"1 run" if that is all, as others failed or are yet to come, while there are more with other settings; else nothing."""
+        rows = self.rows(settings)
+        count = int(float(rows[0]["runs"])) if rows else 0
+        return f"{count} run{'s' * (count > 1)}" if 0 < count < self.most_runs else ""
+
     def note(self, metric, settings):
-        """What reached() says of an outcome that tells when runs got to the target; of others nothing."""
-        if metric not in TARGET_AXES or not self.target:
-            return ""
-        quality, value = self.target.split()
-        return self.reached(settings, quality, float(value), TARGET_AXES[metric])[1]
+        """What a mark has to say of an outcome: how few runs it is of; if it tells when they got to the target, what reached() says."""
+        notes = [self.few(settings)]
+        if metric in TARGET_AXES and self.target:
+            quality, value = self.target.split()
+            notes.append(self.reached(settings, quality, float(value), TARGET_AXES[metric])[1])
+        return ", ".join(filter(None, notes))
+
+    def rows(self, settings):
+        """Those of the table with these settings."""
+        settings = self.chosen(settings)
+        return [row for row in self.table if all(row[key] == value for key, value in settings.items())]
 
     def row(self, metric, settings):
-        """The row of the table with these settings in which the metric is known; of several, the first; None if there is none."""
-        settings = self.chosen(settings)
-        return next((row for row in self.table if all(row[key] == value for key, value in settings.items()) and row[metric]), None)
+        """The first of rows() in which the metric is known; None if there is none."""
+        return next((row for row in self.rows(settings) if row[metric]), None)
 
     def cell(self, metric, settings):
         """(mean, deviation) of row()."""
@@ -276,10 +289,9 @@ class ShareFormatter(PercentFormatter):
 
 
 def slant(ax):
-    """Turns the names along the x axis if they are too long to stand beside each other; the steeper, the more there are."""
+    """Turns the names along the x axis; the steeper, the more there are."""
     labels = ax.get_xticklabels()
-    if sum(len(label.get_text()) + 2 for label in labels) > 80:
-        plt.setp(labels, rotation=20 if len(labels) <= 8 else 35, ha="right", rotation_mode="anchor")
+    plt.setp(labels, rotation=20 if len(labels) <= 8 else 35, ha="right", rotation_mode="anchor")
 
 
 def scale(ax, letter, metric, values):
@@ -316,7 +328,6 @@ def heat_map(figure, ax, sweep, metric, x_key, y_key, fixed):
                         color="white" if value < middle else "black")
     for key, texts, set_ticks in ((x_key, xs, ax.set_xticks), (y_key, ys, ax.set_yticks)):
         name_places(set_ticks, [sweep.label(key, text) for text in texts])
-    slant(ax)
     ax.set_xlabel(sweep.name_of(x_key))
     ax.set_ylabel(sweep.name_of(y_key))
     ax.grid(False)
@@ -406,7 +417,6 @@ def lines(ax, sweep, metric, x_key, series_key, fixed, cell_of=None, published=N
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
     if not found:
         name_places(ax.set_xticks, [sweep.label(x_key, text) for text in texts])
-        slant(ax)
     elif len(texts) <= 12 and has_distance(x, is_log):
         ax.set_xticks(x, [f"{number:g}" for number in x])
         ax.minorticks_off()
@@ -459,6 +469,7 @@ def time_to(ax, sweep, target, x_key, series_key, fixed):
         nonlocal is_known
         times, note = sweep.reached(settings, metric, target)
         is_known = is_known or bool(times)
+        note = ", ".join(filter(None, [sweep.few(settings), note]))
         return (np.mean(times) if times else np.nan, np.std(times, ddof=1) if len(times) > 1 else np.nan), note
 
     lines(ax, sweep, "virtual_time_seconds", x_key, series_key, fixed, cell_of)
@@ -495,7 +506,7 @@ def speed_up(ax, sweep, series_key, fixed):
 
 
 def curves(ax, sweep, metric, against, key, fixed, held):
-    """The metric over a run, mean over seeds, a curve per value of `key`. `held` keys have these values in this panel alone."""
+    """The metric over a run, mean over seeds with a band of one standard deviation, a curve per value of `key`. `held` keys have these values in this panel alone."""
     missing = []
     for i, value in enumerate(some_values(sweep, key)):
         settings = {**fixed, **held, **({key: value} if key else {})}
@@ -511,12 +522,16 @@ def curves(ax, sweep, metric, against, key, fixed, held):
             missing.append(sweep.label(key, value))
             continue
         x = np.mean([forward(x[:rows]) if against == "time" else x[:rows] for x, _ in found], axis=0)
-        y = np.mean([y[:rows] for _, y in found], axis=0)
+        seeds = np.array([y[:rows] for _, y in found])
+        y = seeds.mean(axis=0)
         tuned = [sweep.setting(name, chosen[name]) for name in settings if settings[name] is BEST]
         if metric == "consensus_distance":
             y = np.where(y > 0, y, np.nan)  # no line across rows that a logarithmic axis has no place for
-        ax.plot(x, y, color=SERIES[i], linestyle=DASHES[i],
-                marker=MARKERS[i] if rows == 1 else None, label=", ".join(filter(None, [sweep.label(key, value), *tuned])) or None)
+        elif len(seeds) > 1 and rows > 1:
+            down, up = bars_of(metric, np.stack([y, seeds.std(axis=0, ddof=1)], axis=1)) or (0, 0)
+            ax.fill_between(x, y - down, y + up, color=SERIES[i], alpha=0.15, linewidth=0)
+        ax.plot(x, y, color=SERIES[i], linestyle=DASHES[i], marker=MARKERS[i] if rows == 1 else None,
+                label=", ".join(filter(None, [sweep.label(key, value), *tuned, sweep.few(settings)])) or None)
     known = [y for line in ax.lines for y in line.get_ydata() if np.isfinite(y)]
     if not known:
         ax.text(0.5, 0.5, "no run came as far as an evaluation (run.evaluate_every)", transform=ax.transAxes, ha="center", color=GREY)
@@ -538,13 +553,14 @@ def curves(ax, sweep, metric, against, key, fixed, held):
     add_legend(ax, sweep, key)
 
 
-def heading(sweep, fixed, has_bars):
-    """What the whole picture shows, and what is missing in it."""
+def heading(sweep, fixed, deviations):
+    """What the whole picture shows, by which marks deviations, and what is missing in it."""
     note = ", ".join(sweep.setting(key, value) for key, value in fixed.items())
     count = len(sweep.runs({key: value for key, value in fixed.items() if value is not BEST}))
-    title = f"{literal(sweep.folder.resolve().name)}: {count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
+    among = "best of " * (BEST in fixed.values())
+    title = f"{literal(sweep.folder.resolve().name)}: {among}{count} run{'s' * (count != 1)}" + (f", at {note}" if note else "")
     if any(float(row["runs"]) > 1 for row in sweep.table):
-        title += "; mean over seeds" + (", bars for one standard deviation" if has_bars else "")
+        title += "; mean over seeds" + (f", {' and '.join(deviations)} for one standard deviation" if deviations else "")
     if sweep.target:
         title += f"; target: {sweep.target}"
     failed = len(sweep.failures())
@@ -581,15 +597,21 @@ def make_room(figure):
 
 
 def thin_out(figure):
-    """Takes away numbers along the x axis that would run into the one left of them."""
+    """Of what would run into what stands left of it along the x axis takes numbers away, and turns words."""
     figure.draw_without_rendering()
     for ax in figure.axes:
-        end = -np.inf
+        end, crowded = -np.inf, []
         for label in ax.get_xticklabels():
             box = label.get_window_extent()
-            label.set_visible(box.x0 > end or label.get_rotation() > 0)
-            if label.get_visible():
+            if box.x0 > end:
                 end = box.x1 + BESIDE_LABEL * figure.dpi
+            else:
+                crowded.append(label)
+        names = [label.get_text() for label in ax.get_xticklabels()]
+        if crowded and isinstance(ax.xaxis.get_major_locator(), FixedLocator) and numbers(names) is None:
+            slant(ax)
+        else:
+            plt.setp(crowded, visible=False)
 
 
 def keep_apart(figure):
@@ -672,6 +694,8 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
             panels.append(lambda f, ax, a=axis: curves(ax, sweep, metrics[0], a, first, fixed, held))
     if not panels:
         raise Failure(f"{folder}: one point alone makes no picture of a sweep")
+    has_bands = has_curves and metrics[0] != "consensus_distance" and (axes or not against)
+    deviations = ["bars"] * bool(first) + ["bands"] * bool(has_bands)
     columns = 2 if len(panels) > 1 else 1
     rows = (len(panels) + columns - 1) // columns
     figure, grid = plt.subplots(rows, columns, figsize=(7.2 * columns, 3.9 * rows + 0.6), squeeze=False,
@@ -680,7 +704,7 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
         panel(figure, ax)
     for ax in grid.flat[len(panels):]:
         ax.set_visible(False)
-    figure.suptitle("\n".join(textwrap.wrap(heading(sweep, fixed, bool(first)), LONGEST_HEADING * columns)), fontsize=13, fontweight="bold",
+    figure.suptitle("\n".join(textwrap.wrap(heading(sweep, fixed, deviations), LONGEST_HEADING * columns)), fontsize=13, fontweight="bold",
                     x=0.01, ha="left")
     calm(figure)
     make_room(figure)
