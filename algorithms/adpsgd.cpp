@@ -83,7 +83,8 @@ Task<> meet_copy_on_host(Node& node, Vector x) {
 AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& context) {
   Settings settings;
   settings.exchanges_per_step = section.optional<std::int64_t>(
-      "exchanges_per_step", 1, "exchanges a node starts per gradient");
+      "exchanges_per_step", 1,
+      "exchanges a node starts per gradient; what has not begun when training ends is left out");
   const Step most = std::numeric_limits<Step>::max() / context.steps;  // all can be counted
   section.expect(settings.exchanges_per_step >= 1 && settings.exchanges_per_step <= most,
                  "exchanges_per_step", "must be from 1 to {} in {} steps, got {}", most,

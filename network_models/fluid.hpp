@@ -54,6 +54,7 @@ class Fluid final : public NetworkModel {
   /// The means over up to 16 other nodes, seen from node 0; for the largest messages, if factors differ by size.
   LinkCost link_cost() const override { return cost_; }
   void watch(NetworkLog& log) override;
+  bool may_stand_still() const override { return settings_.schedule.is_there(); }
   std::string standstill() const override;
 
  private:

@@ -44,6 +44,8 @@ class LinkSchedule {
   /// `changes` in order of time.
   LinkSchedule(std::vector<LinkChange> changes, RandomFailures failures, std::size_t links);
 
+  /// Whether anything happens.
+  bool is_there() const { return !changes_.empty() || is_random(); }
   /// No link ever carries more than so many times its bandwidth.
   double largest_factor() const { return largest_factor_; }
   /// Whether links fail at random, so that one must be told which are used.

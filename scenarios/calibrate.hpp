@@ -66,7 +66,9 @@ struct Calibration {
   std::optional<LinkFigures> between;  // hosts; none if there is one host
   std::vector<double> gradients;       // seconds, of all ranks at once; empty without a workload
 
-  /// A sentence for each kind of way whose figures are too noisy to be believed.
+  /// Of the simulation, whose hosts are all alike.
+  int nodes_per_host() const { return (ranks + hosts - 1) / hosts; }
+  /// A sentence for each kind of way whose figures are too noisy to be believed, and for hosts that are not alike.
   std::vector<std::string> doubts() const;
 };
 

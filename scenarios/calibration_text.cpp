@@ -38,6 +38,14 @@ std::vector<std::string> Calibration::doubts() const {
   };
   look("within a host", within);
   look("between hosts", between);
+  for (int rank = 0; within && rank < ranks; ++rank) {
+    if (host_of[static_cast<std::size_t>(rank)] == rank / nodes_per_host()) continue;
+    sentences.push_back(fmt::format(
+        "the ranks were on hosts {}, which nodes_per_host = {} cannot say: nodes are on "
+        "other hosts than the ranks were; start as many ranks on each host",
+        fmt::join(host_of, " "), nodes_per_host()));
+    break;
+  }
   return sentences;
 }
 
@@ -63,14 +71,7 @@ std::string to_scenario_text(const Calibration& c) {
   text += fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
   text += "concurrent = no\n";  // MPI has one connection per pair of ranks
   if (c.within) {
-    const int nodes_per_host = (c.ranks + c.hosts - 1) / c.hosts;
-    for (int rank = 0; rank < c.ranks; ++rank) {
-      if (c.host_of[static_cast<std::size_t>(rank)] == rank / nodes_per_host) continue;
-      text += fmt::format("# The ranks were on hosts {}, which nodes_per_host cannot say.\n",
-                          fmt::join(c.host_of, " "));
-      break;
-    }
-    text += fmt::format("nodes_per_host = {}\n", nodes_per_host);
+    text += fmt::format("nodes_per_host = {}\n", c.nodes_per_host());
     text += fmt::format("local_latency = {}\n",
                         duration_text(c.within->latency + 2 * c.within->overhead));
     text += fmt::format("local_bandwidth = {}\n", bandwidth_text(c.within->shared_per_byte));

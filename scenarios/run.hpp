@@ -142,7 +142,7 @@ class Run {
   /// The same, but throws what fails.
   void pass_reports_on(Reports& reports);
   /// Over MPI, on rank 0: all has been gathered but the models to evaluate.
-  void save_before_evaluations(const Reports& reports);
+  bool save_before_evaluations(const Reports& reports);
   /// What was saved of this run over MPI, recognized by the time of `node`, which is here.
   std::optional<Recorder> load_saved(NodeId node) const;
   void warn_of_saving(const Error& error);

@@ -74,15 +74,16 @@ void Run::pass_reports_on(Reports& reports) {
 }
 
 // Evaluations may take longer than those who send signals wait before they kill.
-void Run::save_before_evaluations(const Reports& reports) {
+bool Run::save_before_evaluations(const Reports& reports) {
   const bool is_complete = recorder_.is_complete();
   const bool is_short = Clock::now() < next_save_ && !reports.have_begun();
-  if (is_complete && is_short) return;
+  if (is_complete && is_short) return false;
   std::string& status = recorder_.facts["status"];
   const std::string ending = status;
   if (is_complete) status = "running";
   save_so_far();
   status = ending;
+  return true;
 }
 
 std::optional<Recorder> Run::load_saved(NodeId node) const {
@@ -170,7 +171,7 @@ void Run::execute(MpiSession& session) {
     const auto goes_on = [&, is_saved = false]() mutable {
       if (is_complete && hooks_.interruption) late_signal = hooks_.interruption();
       if (late_signal != 0) return false;
-      if (!std::exchange(is_saved, true)) save_before_evaluations(reports);
+      is_saved = is_saved || save_before_evaluations(reports);
       return true;
     };
     recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);

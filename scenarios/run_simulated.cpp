@@ -206,8 +206,10 @@ void Run::run_simulation(const Recorder* recorded) {
   evaluate_by_time(0, settings.nodes);
   if (settings.until_target) end_at_target(transport);
   // For what may end before its programs.
-  if (settings.until < Time::max() || settings.until_target || is_cut || parts_.failures)
+  if (settings.until < Time::max() || settings.until_target || is_cut || parts_.failures ||
+      parts_.network->may_stand_still()) {
     transport.keep_suspended();
+  }
 
   World world{transport,      *graph_,       *observer_,   *parts_.topology,
               settings.steps, settings.seed, settings.plan};

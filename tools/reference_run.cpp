@@ -172,12 +172,13 @@ ReferenceRows read_rows(const std::string& path) {
   return rows;
 }
 
-/// Whether a file holds a table, rather than results; one that is not there by its name.
+/// Whether a file holds a table, rather than results; by its name, if it is not there or called as results are.
 bool is_table(const std::string& path) {
   constexpr std::string_view hdf5_begins = "\x89HDF";
   std::error_code none;
-  if (!std::filesystem::is_regular_file(path, none))
-    return std::filesystem::path(path).extension() == ".csv";
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending == ".h5") return false;
+  if (!std::filesystem::is_regular_file(path, none)) return ending == ".csv";
   return !read_whole_file(path, hdf5_begins.size()).starts_with(hdf5_begins);
 }
 

@@ -66,6 +66,16 @@ std::string why_untold(const Sweep& sweep, const WorkloadFacts& workload) {
                      sweep.target_origin, sweep.target->metric, workload.description);
 }
 
+/// Why runs end before they get to the target of the sweep; "" if they may not.
+std::string why_too_early(const Sweep& sweep, const std::optional<Target>& end) {
+  if (!sweep.target || !end || end->metric != sweep.target->metric ||
+      is_met(*sweep.target, end->value, end->value)) {
+    return "";
+  }
+  return fmt::format("{}: sweep.target is beyond run.until_target, {} {:g}, at which runs end",
+                     sweep.target_origin, end->metric, end->value);
+}
+
 std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
   if (faults.empty()) return "";
   std::string text;
@@ -122,6 +132,8 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
       if (sweep.target && untold != "") untold = why_untold(sweep, parts.workload->facts());
       for (const std::string& warning : parts.warnings)
         note(warnings, warning, true, sweep.describe(point));
+      if (const auto why = why_too_early(sweep, parts.settings.until_target); !why.empty())
+        note(warnings, why, true, sweep.describe(point));
       topology.look(parts.reads_topology, parts.idle_topology, sweep.describe(point));
       forward_share.look(parts.settings.plan.overlaps_backward, parts.idle_forward_share,
                          sweep.describe(point));

@@ -350,7 +350,9 @@ std::vector<std::size_t> unfinished(const Sweep& sweep, const Shard& shard, Swee
     std::error_code none;
     fs::remove(log_of(folder, sweep.points[i]), none);
   }
-  if (speaks && found > 0) fmt::print("{} points are finished already\n", found);
+  if (speaks && found > 0)
+    fmt::print("{} finished already\n",
+               found == 1 ? "1 point is" : fmt::format("{} points are", found));
   return todo;
 }
 

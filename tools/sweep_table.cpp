@@ -44,8 +44,10 @@ void expect_settings_of(const Sweep& sweep, std::size_t point, const Recorder& r
     const Section section = scenario.section(sweep.keys[i].substr(0, dot));
     const auto setting =
         std::ranges::find(section.settings(), sweep.keys[i].substr(dot + 1), &Setting::key);
-    if (value == "default" || setting == section.settings().end() || setting->text == value)
+    if (value == "default" || setting == section.settings().end() || setting->text == value ||
+        (value == "none" && setting->text.empty())) {  // as what is saved says it
       continue;
+    }
     throw Error(fmt::format("{}: holds a run with {} = {}, not {}; move it away", path.string(),
                             sweep.keys[i], setting->text, value));
   }

@@ -326,7 +326,14 @@ const Setting* Section::note(std::string_view key, std::string_view type,
 
 std::string Section::located(std::string_view key, const std::string& message) const {
   const Setting* setting = find(key);
-  return fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message);
+  std::string text =
+      fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message);
+  if (setting && setting->origin.find(".h5/scenario:") != std::string::npos) {
+    text += fmt::format(
+        "; results files spell out defaults, which {}.{}=default on the command line takes back",
+        name_, key);
+  }
+  return text;
 }
 
 void Section::fail_with(std::string_view key, const std::string& message) const {

@@ -65,6 +65,8 @@ class NetworkModel {
   /// Asks a model that knows links to note in `log`, which outlives it, what they carry. Called before the first
   /// transfer or never.
   virtual void watch(NetworkLog& /*log*/) {}
+  /// Whether transfers that were started may never arrive.
+  virtual bool may_stand_still() const { return false; }
   /// Why transfers that were started may never arrive, for the report of a standstill; empty if nothing holds them.
   virtual std::string standstill() const { return {}; }
 };

@@ -169,9 +169,12 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
   }
   failure = session.share_failure(failure);
   if (!failure.empty()) throw Error(failure);
-  session.ignore_signals();
-  // An evaluation may take longer than ranks wait for each other.
-  if (!is_first) session.be_patient();
+  // An evaluation may take longer than ranks wait for each other, and a signal ends but those that are to come. Rank 0 waits for
+  // models, which are there, unless it was a rank's death that made mpirun send the signal.
+  if (!is_first) {
+    session.ignore_signals();
+    session.be_patient();
+  }
   gather_diverged(session, graph, observer);
   gather_snapshots(session, graph, observer, goes_on);
   if (with_models) gather_models(session, block, graph, observer);

@@ -254,6 +254,7 @@ class Node {
   static void check_metric(std::string_view metric, Where where) {
     ensure(metric != "time" && metric != "bytes_sent" && metric != "train_loss",
            "a metric that every run has", where);
+    ensure(is_metric_name(metric), "a metric whose name is empty, . or step, or has a /", where);
   }
   /// When the backward pass comes to `piece`.
   Time time_of(const Piece& piece) const;

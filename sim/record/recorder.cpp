@@ -23,6 +23,11 @@ Step RowSchedule::finished(std::size_t row) const {
   return row + 1 == rows_ ? steps_ : (static_cast<Step>(row) + 1) * every_;
 }
 
+bool is_metric_name(std::string_view name) {
+  return !name.empty() && name != "step" && name != "." &&
+         name.find_first_of(std::string_view("/\0", 2)) == name.npos;
+}
+
 double& Table::cell(std::string_view metric, std::size_t row, std::size_t column) {
   ensure(column < width_, "the column belongs to the table");
   return cells(metric, row)[column];
@@ -32,10 +37,7 @@ std::span<double> Table::cells(std::string_view metric, std::size_t row) {
   ensure(row < schedule_.rows(), "the row belongs to the table");
   auto column = columns_.find(metric);
   if (column == columns_.end()) {
-    // The names of data sets in the results file, beside "step".
-    ensure(!metric.empty() && metric != "step" && metric != "." &&
-               metric.find_first_of(std::string_view("/\0", 2)) == metric.npos,
-           "a metric is named by a word without '/', not \"step\"");
+    ensure(is_metric_name(metric), "a metric has the name of a data set");
     column = columns_.try_emplace(std::string(metric)).first;
   }
   auto& rows = column->second;

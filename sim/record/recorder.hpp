@@ -55,6 +55,9 @@ class RowSchedule {
   std::size_t rows_ = 0;
 };
 
+/// Whether a metric may be called so: as a data set of the results file beside "step".
+bool is_metric_name(std::string_view name);
+
 /// Rows of one table, all metrics. Cells start as NaN ("not known") and never move.
 class Table {
  public:
@@ -62,7 +65,7 @@ class Table {
   /// `width` cells per row and metric: the number of nodes, or 1.
   Table(RowSchedule schedule, std::size_t width) : schedule_(schedule), width_(width) {}
 
-  /// The cell; rows are made as they are reached. A metric is any name but "step" and ".", without "/".
+  /// The cell; rows are made as they are reached. `metric` is a metric's name.
   double& cell(std::string_view metric, std::size_t row, std::size_t column = 0);
   /// All cells of a row, made like those of cell().
   std::span<double> cells(std::string_view metric, std::size_t row);

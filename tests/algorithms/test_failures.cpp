@@ -14,6 +14,7 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_failures {
 using test::section_of;
@@ -74,6 +75,20 @@ TEST_CASE("who waits for a node that stopped waits until the run stalls") {
   }
   CHECK(to_seconds(end.recorder.nodes[7].compute) < 0.003);  // it is away, and does not wait
   CHECK(end.recorder.nodes[7].wait < end.recorder.nodes[6].wait);
+}
+
+TEST_CASE("who waits for a link that is away waits until the run stalls") {
+  const test::TemporaryDirectory folder;
+  const std::string schedule = folder.write("links.csv", "2500 us, host 7 up, 0\n");
+  const Ending end = run_bounded("kind = dpsgd\nlearning_rate = 0.1",
+                                 {"network.kind=fluid", "network.bandwidth=1 GB/s",
+                                  "network.link_schedule=" + schedule, "run.timeline=1 s"});
+  CHECK_MESSAGE(starts_with(end.status, "failed: deadlock at "), end.status);
+  double last = 0;  // seconds
+  for (const Segment& segment : end.recorder.timeline)
+    last = std::max(last, to_seconds(segment.end.time_since_epoch()));
+  for (const NodeTotals& node : end.recorder.nodes)
+    CHECK(to_seconds(node.compute + node.wait + node.communicate) == doctest::Approx(last));
 }
 
 TEST_CASE("every algorithm survives a node that stops, or says that it waits for it") {

@@ -336,12 +336,12 @@ class EndsTest(unittest.TestCase):
             self.assertTrue((np.diff(file["timeline/end"][()]) >= 0).all())
             self.assertTrue((np.diff(file["acts/first"][()]) > 1000).all())
 
-    def start_with_slow_evaluations(self, steps, evaluate_every):
+    def start_with_slow_evaluations(self, steps, evaluate_every, options=()):
         """A real run of a millisecond a step, each of whose evaluations takes rank 0 a second or more when all have ended."""
         workload = [f"workload.{key}" for key in ("kind=mlp", "dataset=blobs", "hidden=400,400", "test_samples=100000", "samples=100",
                                                   "batch_size=1", *QUADRATIC_DEFAULTS)]
         return self.start(2, "-o", "real.h5", "run.nodes=2", f"run.steps={steps}", f"run.evaluate_every={evaluate_every}",
-                          "topology.kind=complete", "algorithm.learning_rate=0.001", *workload, *MPI)
+                          "topology.kind=complete", "algorithm.learning_rate=0.001", *workload, *MPI, options=options)
 
     def wait_for_results(self, process, steps=1):
         """Status and steps of the nodes in the results, once all have so many there, or the process has ended."""
@@ -368,6 +368,18 @@ class EndsTest(unittest.TestCase):
         with h5py.File(self.folder / "real.h5") as file:
             self.assertIn(file["facts"].attrs["status"].decode(), ("running", "interrupted by signal 15"))
             self.assertTrue(np.isfinite(file["steps/train_loss"][()]).all())
+
+    def test_a_rank_that_dies_during_the_evaluations_of_a_short_run_is_named_and_what_was_measured_is_there(self):
+        process = self.start_with_slow_evaluations(steps=600, evaluate_every=2, options=["--mca", "odls_base_sigkill_timeout", "30"])
+        self.assertEqual(self.wait_for_results(process, steps=600), ("running", [600, 600]))  # after ten seconds
+        for rank in children(process.pid):
+            if pathlib.Path(f"/proc/{rank}/environ").read_bytes().find(b"OMPI_COMM_WORLD_RANK=1\0") >= 0:
+                os.kill(rank, signal.SIGKILL)
+        _, errors = process.communicate(timeout=120)
+        self.assertIn("lost rank 1 of 2: no answer since signal 15 came", errors)
+        with h5py.File(self.folder / "real.h5") as file:
+            self.assertIn("lost rank 1 of 2", file["facts"].attrs["status"].decode())
+            self.assertEqual(file["nodes/steps"][()].tolist(), [600, 600])
 
     def test_a_rank_that_evaluates_for_longer_than_the_others_wait_is_not_lost(self):
         self.run_it(3, "-o", "real.h5", "run.nodes=3", "run.steps=6", "run.evaluate_every=3", "run.patience=2 s", "topology.kind=complete",

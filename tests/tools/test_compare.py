@@ -107,6 +107,9 @@ class CompareTest(unittest.TestCase):
         (self.folder / "r.csv").write_text("step,time_seconds\n40,0.04\n")
         for name, needs in ("wait", "tell how nodes spent their time"), ("loss-by-time", "test losses at times in common"):
             self.assertRegex(self.starling("compare", "a.h5", "r.csv", f"--{name}", "1", status=1), f"--{name} needs two runs .*{needs}")
+        for text, found in ("", "an empty file"), ("hello", "something that is not HDF5"):
+            (self.folder / "no.h5").write_text(text)
+            self.assertIn(f"no.h5: expected a results file, found {found}", self.starling("compare", "no.h5", "a.h5", status=1))
             self.assertIn(f"--{name} must not be negative", self.starling("compare", "a.h5", "again.h5", f"--{name}", "-1", status=2))
 
     def test_the_loss_at_a_time_is_that_of_the_newest_models_where_it_is_known(self):

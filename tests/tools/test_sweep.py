@@ -467,7 +467,7 @@ class SweepTest(unittest.TestCase):
         said = self.sweep()
         self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # none of its points has failed
         self.assertIn("starling: warning: out: the results of 3 points that this sweep lacks stay there, outside its tables: learning_rate=0.02, ..\n", said)
-        self.assertIn("1 points are finished already\n1 of 1 points are finished", said)
+        self.assertIn("1 point is finished already\n1 of 1 points are finished", said)
         self.assertEqual([(self.folder / "out" / name).read_bytes() for name in ("scenario.ini", "points.csv", "table.csv", "table.h5")], tables)
         self.assertNotIn("warning", self.sweep())  # told once
         self.write(more.replace("1e30, ", ""))
@@ -489,6 +489,21 @@ class SweepTest(unittest.TestCase):
         self.assertIn("out/path=a-b.dot.h5: holds a run with topology.path = a/b.dot, not a-b.dot; move it away", self.sweep(status=1))
         (self.folder / "out" / "path=a-b.dot.h5").rename(self.folder / "moved.h5")
         self.assertIn("2 of 2 points are finished", self.sweep())
+
+    def test_a_key_may_be_swept_over_none(self):
+        self.write(SCENARIO + "[sweep]\nfailures.stop = none | 7 @ 1 s\nrun.until_target = none, test_loss 1e-9\n"
+                   "run.until = 5 ms\nrun.steps = 20\n")
+        self.assertIn("4 of 4 points are finished", self.sweep())
+        self.assertEqual({(row["failures.stop"], row["run.until_target"]) for row in self.table()},
+                         {(stop, target) for stop in ("none", "7 @ 1 s") for target in ("none", "test_loss 1e-9")})
+        self.assertIn("4 points are finished already", self.sweep())
+
+    def test_a_target_beyond_that_at_which_runs_end_is_warned_of(self):
+        lists = "[sweep]\nrun.until_target = none, test_loss 5, test_loss 0.5\ntarget = test_loss 1\nrun.until = 5 ms\nrun.steps = 20\n"
+        self.write(SCENARIO + lists)
+        said = self.sweep()
+        self.assertRegex(said, r"warning: s.ini:\d+: sweep.target is beyond run.until_target, test_loss 5, at which runs end \(at until_target=test_loss5,")
+        self.assertNotIn("test_loss 0.5, at which", said)
 
     def test_results_that_are_moved_away_meanwhile_are_told(self):
         self.write(SCENARIO + "[sweep]\nrun.steps = 20, 20000\n")
@@ -538,7 +553,7 @@ class SweepTest(unittest.TestCase):
         self.write(wrong)
         self.assertIn("1 of 2 points", self.sweep(status=1))
         self.write(wrong.replace("-2 ms", "2 ms"))
-        self.assertIn("1 points are finished already\n2 of 2 points are finished", self.sweep())
+        self.assertIn("1 point is finished already\n2 of 2 points are finished", self.sweep())
 
     def test_points_of_another_version_are_told(self):
         self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 8\n")

@@ -135,6 +135,10 @@ TEST_CASE("messages and metrics have names of their own") {
     CHECK(is_told_here(fault_of([&](Node& node, Vector&) { node.record(metric, 0, 1.0); }),
                        "a metric that every run has"));
   }
+  for (const char* metric : {"", ".", "step", "loss/own"}) {
+    CHECK(is_told_here(fault_of([&](Node& node, Vector&) { node.record(metric, 0, 1.0); }),
+                       "a metric whose name is empty, . or step, or has a /"));
+  }
   CHECK(fault_of([](Node& node, Vector&) { node.record("staleness", 0, 1.0); }) == "");
 }
 
