@@ -1,7 +1,9 @@
-// starling list: every component by name, with one sentence and its keys; as Markdown for docs/keys.md.
+// starling list: every component by name, with one sentence and its keys; one of them, or a key and who has it; all as Markdown
+// for docs/keys.md.
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <boost/program_options.hpp>
@@ -21,6 +23,17 @@ namespace {
 /// Keys that so many components of a section have alike are told once, in front of them.
 constexpr std::ptrdiff_t least_shared = 4;
 
+std::string head_of(const Chapter& chapter) {
+  return fmt::format("{} ([{}]{})\n", chapter.title, chapter.section,
+                     chapter.has_kinds ? " kind = .." : "");
+}
+
+std::string line_of(const ComponentKey& key, std::size_t width) {
+  return fmt::format("      {:<{}} {:<34}  {}{}\n", key.use.key, width,
+                     fmt::format("{} ({})", key.use.type, key.fallback()), key.condition(),
+                     key.use.help);
+}
+
 void print_plainly(const Chapter& chapter, const std::string& only, bool with_keys) {
   std::size_t longest = 0;
   for (const Component& component : chapter.components)
@@ -28,9 +41,7 @@ void print_plainly(const Chapter& chapter, const std::string& only, bool with_ke
   bool has_title = false;
   for (const Component& component : chapter.components) {
     if (!only.empty() && only != component.name && only != chapter.section) continue;
-    if (!has_title)
-      fmt::print("{} ([{}]{})\n", chapter.title, chapter.section,
-                 chapter.has_kinds ? " kind = .." : "");
+    if (!has_title) fmt::print("{}", head_of(chapter));
     has_title = true;
     if (chapter.has_kinds)
       fmt::print("  {:<{}}{}\n", component.name, longest + 2, component.summary);
@@ -38,11 +49,34 @@ void print_plainly(const Chapter& chapter, const std::string& only, bool with_ke
     if (!component.graph.empty()) fmt::print("      {}\n", component.graph);
     std::size_t width = 22;
     for (const ComponentKey& key : component.keys) width = std::max(width, key.use.key.size());
-    for (const ComponentKey& key : component.keys) {
-      fmt::print("      {:<{}} {:<34}  {}{}\n", key.use.key, width,
-                 fmt::format("{} ({})", key.use.type, key.fallback()), key.condition(),
-                 key.use.help);
+    for (const ComponentKey& key : component.keys) fmt::print("{}", line_of(key, width));
+  }
+}
+
+/// Whether `name` is this key of the section: KEY or SECTION.KEY.
+bool is_called(const Chapter& chapter, const ComponentKey& key, const std::string& name) {
+  return name == key.use.key || name == chapter.section + "." + key.use.key;
+}
+
+/// A key as the components of a section have it, each way once, below those that have it so.
+void print_key(const Chapter& chapter, const std::string& name) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> ways;  // and the components
+  for (const Component& component : chapter.components) {
+    std::string way;
+    for (const ComponentKey& key : component.keys)
+      if (is_called(chapter, key, name)) way += line_of(key, key.use.key.size());
+    if (way.empty()) continue;
+    const auto known = std::ranges::find(ways, way, [](const auto& each) { return each.first; });
+    known == ways.end() ? ways.push_back({way, {component.name}})
+                        : known->second.push_back(component.name);
+  }
+  if (!ways.empty()) fmt::print("{}", head_of(chapter));
+  for (const auto& [way, names] : ways) {
+    if (chapter.has_kinds) {
+      const bool are_all = names.size() == chapter.components.size();
+      fmt::print("  {}\n", are_all ? "all kinds" : fmt::format("{}", fmt::join(names, ", ")));
     }
+    fmt::print("{}", way);
   }
 }
 
@@ -161,20 +195,35 @@ through the lists of these keys together, instead of combining them (`default` w
 `target = test_accuracy 0.9` (or a `test_auc`, `test_loss`) has the tables tell when each point got there.
 )";
 
-/// Throws UsageError unless `name` is a section or a component.
-void expect_listed(const std::string& name, const std::vector<Chapter>& chapters) {
+/// Prints what is called so: a section, a component, or else a key. Throws UsageError if nothing is.
+void print_named(const std::string& name, const std::vector<Chapter>& chapters, bool with_keys) {
   std::vector<std::string> sections;
   std::vector<std::string> names;
+  std::vector<std::string> keys;
   for (const Chapter& chapter : chapters) {
     sections.push_back(chapter.section);
     names.push_back(chapter.section);
-    for (const Component& component : chapter.components) names.push_back(component.name);
+    for (const Component& component : chapter.components) {
+      names.push_back(component.name);
+      for (const ComponentKey& key : component.keys) {
+        keys.push_back(key.use.key);
+        keys.push_back(chapter.section + "." + key.use.key);
+      }
+    }
   }
-  if (std::ranges::find(names, name) != names.end()) return;
-  throw UsageError(
-      fmt::format("there is no section or component {}; sections are {} (and sweep: docs/keys.md); "
-                  "all components: starling list --brief{}",
-                  name, fmt::join(sections, ", "), did_you_mean(name, names)));
+  if (std::ranges::find(names, name) != names.end()) {
+    for (const Chapter& chapter : chapters) print_plainly(chapter, name, with_keys);
+    return;
+  }
+  if (std::ranges::find(keys, name) != keys.end()) {
+    for (const Chapter& chapter : chapters) print_key(chapter, name);
+    return;
+  }
+  names.insert(names.end(), keys.begin(), keys.end());
+  throw UsageError(fmt::format(
+      "there is no section, component or key {}; sections are {} (and sweep: docs/keys.md); all "
+      "components: starling list --brief{}",
+      name, fmt::join(sections, ", "), did_you_mean(name, names)));
 }
 
 }  // namespace
@@ -184,8 +233,9 @@ void list_command(const Arguments& arguments) {
   options.add_options()("brief,b", "names and sentences, no keys")(
       "markdown", "everything as a page of Markdown: docs/keys.md");
   po::variables_map values;
-  if (!parse_arguments(arguments, "list", "starling list [SECTION | NAME] [--brief | --markdown]",
-                       options, values))
+  if (!parse_arguments(arguments, "list",
+                       "starling list [SECTION | NAME | KEY] [--brief | --markdown]", options,
+                       values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
   if (words.size() > 1) throw UsageError("list takes one name at most");
@@ -197,8 +247,9 @@ void list_command(const Arguments& arguments) {
     return;
   }
   const std::vector<Chapter> chapters = all_chapters();
-  if (!only.empty()) expect_listed(only, chapters);
-  for (const Chapter& chapter : chapters) print_plainly(chapter, only, values.count("brief") == 0);
+  const bool with_keys = values.count("brief") == 0;
+  if (!only.empty()) return print_named(only, chapters, with_keys);
+  for (const Chapter& chapter : chapters) print_plainly(chapter, "", with_keys);
 }
 
 }  // namespace starling

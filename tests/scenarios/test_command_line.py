@@ -45,7 +45,7 @@ def check_usage(folder):
                             (["export", "x.h5"], "export takes either --table NAME or --trace"),
                             (["export", "x.h5", "--trace", "--table", "steps"], "either --table NAME or --trace"),
                             (["list", "a", "b"], "list takes one name at most"),
-                            (["list", "nonsense"], "there is no section or component nonsense; sections are algorithm, topology, "),
+                            (["list", "nonsense"], "there is no section, component or key nonsense; sections are algorithm, topology, "),
                             (["list", "sweep"], "run (and sweep: docs/keys.md); all components: starling list --brief"),
                             (["list", "workloads"], "all components: starling list --brief; did you mean workload?"),
                             (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
@@ -95,6 +95,15 @@ def check_commands(folder):
                             ("mlp", "shards_per_node", "integer (1) with partition = by_length: pieces")):
         rows = [" ".join(line.split()) for line in folder.run("list", name).stdout.splitlines()]
         assert any(row.startswith(f"{key} {said}") for row in rows), (name, key, said)
+    # a key as each kind has it, each way once
+    rows = [" ".join(line.split()) for line in folder.run("list", "momentum").stdout.splitlines()]
+    assert rows[0] == "algorithms ([algorithm] kind = ..)", rows
+    ways = {row: set(names.split(", ")) for names, row in zip(rows[1::2], rows[2::2])}
+    said = "with optimizer = sgd or sgdp: share of the last step that is kept; local to the node"
+    assert set(ways) == {f"momentum number (0) {said}", f"momentum number (0.9) {said}"}, ways
+    assert "dpsgd" in ways[f"momentum number (0) {said}"] and "dgc" in ways[f"momentum number (0.9) {said}"]
+    assert folder.run("list", "run.until").stdout.splitlines()[0] == "the run ([run])"
+    assert folder.run("list", "algorithm.group_size").stdout == folder.run("list", "group_size").stdout
     # the longest key has a gap behind it, too
     assert re.search(r"^ +mean_time_between_failures +duration ", folder.run("list", "failures").stdout, re.MULTILINE)
     expect(folder.run("run", "good.ini", *FLUID, "run.timeline=1 s", "-o", "fluid.h5"), 0)
