@@ -16,7 +16,7 @@ import numpy as np
 from plot_case import SCENARIO, PlotCase, main
 
 from pictures import convergence, links, run
-from pictures.style import numbers
+from pictures.style import SERIES, numbers
 
 
 class PlotRunsTest(PlotCase):
@@ -341,6 +341,12 @@ class PlotRunsTest(PlotCase):
             file["evaluation/consensus_distance"][...] = [0.1, 0.2, 0, 0.3]
         self.assertEqual(self.points_of_the_green_line(self.changed("zero.h5", change)), [2, 1])
         self.assertEqual(self.points_of_the_green_line("a.h5"), [4])
+        figure = convergence.draw([self.folder / "a.h5", self.folder / "zero.h5"])[0]
+        ax = next(ax for ax in figure.axes if ax.get_ylabel() == "consensus distance")
+        zeros, curve = [line for line in ax.lines if line.get_color() == SERIES[1]]
+        self.assertEqual(zeros.get_ydata().tolist(), [0])
+        np.testing.assert_array_equal(curve.get_ydata(), [0.1, 0.2, np.nan, 0.3])
+        plt.close(figure)
 
     def test_samples_of_a_reference_that_tells_none_are_not_known(self):
         (self.folder / "untold.csv").write_text("\ufeffstep,time_seconds,test_loss\n20,0.03,2\n40,0.08,1\n", encoding="utf-8")

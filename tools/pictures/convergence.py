@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
 from pictures.reference import read_reference
 from pictures.results import choose_evaluations, end_of_run, forward, opened
-from pictures.run import Results, use_log
+from pictures.run import Results, draw_zeros, use_log
 from pictures.style import DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, finite, fit, literal, percent, set_log, short, spans_decades, text, time_scale, wants_log, whole_numbers
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
@@ -173,6 +173,9 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
         x, y = run.curve(metric, against)
         x = forward(x) if against == "time" else x
         few = len(x) <= 25
+        if metric == "consensus_distance":
+            draw_zeros(ax, x[y == 0] * scale, SERIES[i])
+            y = np.where(y > 0, y, np.nan)  # no line across rows that the axis has no place for
         ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
     ends = [x[-1] for x in (run.curve(metric, against)[0] for run in runs) if len(x)]

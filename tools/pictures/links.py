@@ -55,7 +55,7 @@ def draw_link_heat(figure, ax, results, shown, names):
         if len(times):
             load[row] = np.diff(np.interp(edges, times, totals)) / (edges[1] * bandwidth[link])
     factor, unit = time_scale(last)
-    image = ax.imshow(load, aspect="auto", interpolation="nearest", cmap="viridis", vmin=0, vmax=1,
+    image = ax.imshow(load, aspect="auto", interpolation="nearest", cmap="viridis", vmin=0, vmax=load.max() or 1,
                       extent=(0, last * factor, len(shown) - 0.5, -0.5))
     ax.set_yticks(np.arange(len(shown)), names)
     ax.grid(False)

@@ -316,13 +316,18 @@ def draw_loss(axes, results, scale):
     add_legend(axes)
 
 
+def draw_zeros(ax, x, color, label=None):
+    """Marks at the foot of a logarithmic axis, which has no place for zeros."""
+    if len(x):
+        ax.plot(x, np.zeros(len(x)), transform=ax.get_xaxis_transform(), color=color, marker="v", linestyle="none", markersize=5,
+                clip_on=False, label=label)
+
+
 def draw_consensus(axes, results, scale):
     for against, ax in axes.items():
         x, y = scaled(results.evaluated("consensus_distance", against), against, scale)
         draw_line(ax, x, np.where(y > 0, y, np.nan), GREEN)  # no line across rows that the axis has no place for
-        if (y == 0).any():
-            ax.plot(x[y == 0], np.zeros((y == 0).sum()), transform=ax.get_xaxis_transform(), color=GREEN, marker="v", linestyle="none",
-                    markersize=5, clip_on=False, label="0")
+        draw_zeros(ax, x[y == 0], GREEN, "0")
     add_legend(axes)
     set_log(axes["time"])
     axes["time"].set_ylabel("consensus distance")
