@@ -307,8 +307,9 @@ void Fluid::settle(NetworkClock& clock) {
   sharing_.settle(now);
   if (settings_.is_checked) sharing_.check();
   if (log_ != nullptr) {
-    sharing_.for_each_changed_link(
-        [&](LinkId link, double rate) { log_->set_rate(link, rate, now); });
+    sharing_.for_each_changed_link([&](LinkId link, double rate, std::size_t flows) {
+      log_->set_load(link, rate, flows, now);
+    });
   }
   if (deviation_ != nullptr) *deviation_ = sharing_.deviation();
   arm(clock);

@@ -138,12 +138,13 @@ class MaxMin {
   void settle(Time now);
   bool is_settled() const { return joined_.empty() && left_.empty() && touched_.empty(); }
 
-  /// Calls visit(link, bytes per second on it) for the shared links that the last settle() looked
+  /// Calls visit(link, bytes per second on it, flows over it there and back) for the shared links that the last settle() looked
   /// at; the others carry what they did before.
   template <class Visit>
   void for_each_changed_link(Visit visit) const {
     for (const LinkId link : open_links_) {
-      if (link < shared_links_) visit(link, link_[link].capacity - link_[link].remaining);
+      if (link >= shared_links_) continue;
+      visit(link, link_[link].capacity - link_[link].remaining, link_[link].members.size());
     }
   }
 

@@ -42,7 +42,8 @@ void NetworkLog::report(Recorder& recorder) const {
                               .bandwidth = bandwidths_[link],
                               .peak_rate = peak_rate,
                               .busy = state.busy + open,
-                              .bytes = bytes[link]});
+                              .bytes = bytes[link],
+                              .most_messages = state.most_messages});
     if (open_rate > 0 && state.since < timeline_until_) {
       open_stretches.push_back(
           {row_of[link], open_rate, state.since, std::min(latest_, timeline_until_)});

@@ -28,10 +28,12 @@ class NetworkLog {
 
   /// `bytes` of a message have crossed `link`, all that it had.
   void carry(std::uint32_t link, std::int64_t bytes) { states_[link].bytes += bytes; }
-  /// From `now` on `link` carries so many bytes per second. What is set anew at the same instant was never carried.
-  void set_rate(std::uint32_t link, double rate, Time now) {
+  /// From `now` on so many messages share `link`, which carries so many bytes per second in all. What is set anew at the same
+  /// instant was never carried.
+  void set_load(std::uint32_t link, double rate, std::size_t messages, Time now) {
     State& state = states_[link];
     latest_ = now;
+    state.most_messages = std::max(state.most_messages, static_cast<std::uint32_t>(messages));
     if (rate == state.rate) return;
     if (state.rate > 0) end_stretch(link, now);
     state.since = now;
@@ -53,6 +55,7 @@ class NetworkLog {
     Time since{};
     Duration busy{};
     std::int64_t bytes = 0;
+    std::uint32_t most_messages = 0;
   };
   void end_stretch(std::uint32_t link, Time now);
 

@@ -145,12 +145,13 @@ void write_timeline(Output& out, const std::vector<Segment>& timeline) {
 }
 
 void write_links(Output& out, const Recorder& recorder) {
-  out.print("link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n");
+  out.print(
+      "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load,most_messages\n");
   const double end = recorder.active_seconds();
   for (const LinkTotals& link : recorder.links) {
     const double mean = end > 0 ? static_cast<double>(link.bytes) / (link.bandwidth * end) : 0;
-    out.print("{},{},{},{},{},{}\n", csv_field(link.name), link.bandwidth, link.bytes,
-              seconds(link.busy), mean, link.peak_rate / link.bandwidth);
+    out.print("{},{},{},{},{},{},{}\n", csv_field(link.name), link.bandwidth, link.bytes,
+              seconds(link.busy), mean, link.peak_rate / link.bandwidth, link.most_messages);
   }
 }
 

@@ -125,6 +125,7 @@ struct LinkTotals {
   double peak_rate = 0;
   Duration busy{};  // with at least one message on it
   std::int64_t bytes = 0;
+  std::int64_t most_messages = 0;  // that shared it at once
   friend bool operator==(const LinkTotals&, const LinkTotals&) = default;
 };
 

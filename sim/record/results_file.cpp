@@ -150,6 +150,7 @@ void write_links(Writer& writer, const Recorder& recorder) {
   writer.column("/links/busy_picoseconds",
                 column_of(links, [](const LinkTotals& l) { return l.busy.count(); }));
   writer.column("/links/bytes", column_of(links, &LinkTotals::bytes));
+  writer.column("/links/most_messages", column_of(links, &LinkTotals::most_messages));
   if (recorder.link_timeline.empty()) return;
   const std::vector<LinkSegment>& timeline = recorder.link_timeline;
   writer.group("/link_timeline");
@@ -264,11 +265,15 @@ void read_links(const Reader& reader, Recorder& recorder) {
   const auto peak_rate = reader.column<double>("/links/peak_rate", names.size());
   const auto busy = reader.column<std::int64_t>("/links/busy_picoseconds", names.size());
   const auto bytes = reader.column<std::int64_t>("/links/bytes", names.size());
+  std::vector<std::int64_t> most_messages(names.size(), 0);  // older files do not tell
+  if (reader.has("/links/most_messages"))
+    most_messages = reader.column<std::int64_t>("/links/most_messages", names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
-    if (!(bandwidth[i] >= 0 && peak_rate[i] >= 0 && busy[i] >= 0)) {
+    if (!(bandwidth[i] >= 0 && peak_rate[i] >= 0 && busy[i] >= 0 && most_messages[i] >= 0)) {
       throw Failure(fmt::format("/links: link {} makes no sense", i));
     }
-    recorder.links.push_back({names[i], bandwidth[i], peak_rate[i], Duration(busy[i]), bytes[i]});
+    recorder.links.push_back(
+        {names[i], bandwidth[i], peak_rate[i], Duration(busy[i]), bytes[i], most_messages[i]});
   }
   if (!reader.has("/link_timeline")) return;
   const auto link = reader.column<std::int32_t>("/link_timeline/link");

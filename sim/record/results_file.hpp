@@ -36,6 +36,7 @@
 //     busy         (links)          float64, seconds with at least one message on the link
 //     busy_picoseconds (links)      int64    the same, exact
 //     bytes        (links)          int64    that have crossed it; of messages under way at the end as far as they came
+//     most_messages (links)         int64    that shared it at once; absent in files of before 2026-12
 //   /link_timeline                absent unless a timeline is kept; cut like /timeline
 //     link         (segments)       int32    row of /links
 //     rate         (segments)       float64, bytes per second

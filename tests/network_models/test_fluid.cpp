@@ -335,9 +335,10 @@ TEST_CASE("fluid: the log knows bytes, time in use, peak rate and stretches of e
   const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {1'000'000, 1, 2, 1'000}});
   Recorder recorder;
   log.report(recorder);
-  const std::vector<LinkTotals> expected = {{"host 0 up", 1e9, 1e9, Duration{5'000'000}, 4'000},
-                                            {"host 1 up", 1e9, 5e8, Duration{2'000'000}, 1'000},
-                                            {"host 2 down", 1e9, 1e9, Duration{5'000'000}, 5'000}};
+  const std::vector<LinkTotals> expected = {
+      {"host 0 up", 1e9, 1e9, Duration{5'000'000}, 4'000, 1},
+      {"host 1 up", 1e9, 5e8, Duration{2'000'000}, 1'000, 1},
+      {"host 2 down", 1e9, 1e9, Duration{5'000'000}, 5'000, 2}};
   CHECK(recorder.links == expected);
   const auto at = [](std::int64_t ns) { return Time{Duration{1'000 * ns}}; };
   std::vector<LinkSegment> up;
@@ -366,10 +367,10 @@ TEST_CASE("fluid: what messages under way have brought across by the end of a ru
     Recorder recorder;
     log.report(recorder);
     log.report(recorder);  // replaces the one before
-    CHECK(recorder.links ==
-          std::vector<LinkTotals>{{"host 0 up", 1e9, 1e9, Duration{2'000'000}, share * 750},
-                                  {"host 1 up", 1e9, 5e8, Duration{1'000'000}, share * 250},
-                                  {"host 2 down", 1e9, 1e9, Duration{2'000'000}, share * 1'000}});
+    CHECK(recorder.links == std::vector<LinkTotals>{
+                                {"host 0 up", 1e9, 1e9, Duration{2'000'000}, share * 750, 1},
+                                {"host 1 up", 1e9, 5e8, Duration{1'000'000}, share * 250, 1},
+                                {"host 2 down", 1e9, 1e9, Duration{2'000'000}, share * 1'000, 2}});
     const auto at = [](std::int64_t ns) { return Time{Duration{1'000 * ns}}; };
     CHECK(recorder.link_timeline.back() == LinkSegment{2, 1e9, at(2'000), at(4'000)});
   }
@@ -398,6 +399,26 @@ TEST_CASE("fluid: the bytes of all links are those of the messages times their h
   CHECK(bytes == 16 * (2 * 1'000 + 10));
   CHECK(longest == doctest::Approx(1e9));
   CHECK(recorder.link_timeline.empty());
+}
+
+TEST_CASE("fluid: a log tells how many messages shared a link at once") {
+  // Three leave host 0, two of them for host 1, which two others send to later: four at once there. All end a ms later.
+  auto model = network_test::network(with(simple, {{"fabric", "crossbar"}}), 6);
+  NetworkLog log(Time{});
+  model->watch(log);
+  const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'000'000},
+                                               {0, 0, 1, 1'000'000},
+                                               {0, 0, 2, 1'000'000},
+                                               {500'000'000, 3, 1, 1'000'000},
+                                               {500'000'000, 4, 1, 1'000'000}});
+  Recorder recorder;
+  log.report(recorder);
+  std::map<std::string, std::int64_t> most;
+  for (const LinkTotals& link : recorder.links) most[link.name] = link.most_messages;
+  CHECK(most["host 0 up"] == 3);
+  CHECK(most["host 1 down"] == 4);
+  CHECK(most["host 2 down"] == 1);
+  CHECK(most["host 3 up"] == 1);
 }
 
 // ----- with less accuracy

@@ -272,6 +272,7 @@ TEST_CASE("links are in use to the end of a run, and have carried what came acro
     CHECK(run.links[link].busy == parse_duration("5 s"));
     CHECK(run.links[link].bytes == 5'000'000);
     CHECK(run.links[link].peak_rate == 1e6);
+    CHECK(run.links[link].most_messages == 1);
     CHECK(run.link_timeline[link].end == Time{parse_duration("5 s")});
   }
 }

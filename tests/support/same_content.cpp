@@ -143,8 +143,9 @@ class Comparison {
     return fmt::format("({}, {}, {})", static_cast<int>(act.kind), act.who, act.what);
   }
   static std::string describe(const LinkTotals& link) {
-    return fmt::format("{} of {} B/s, {} B in {} ps, at most {} B/s", link.name, link.bandwidth,
-                       link.bytes, link.busy.count(), link.peak_rate);
+    return fmt::format("{} of {} B/s, {} B in {} ps, at most {} B/s, {} messages", link.name,
+                       link.bandwidth, link.bytes, link.busy.count(), link.peak_rate,
+                       link.most_messages);
   }
   static std::string describe(const LinkSegment& segment) {
     return fmt::format("link {} with {} B/s from {} to {} ps", segment.link, segment.rate,

@@ -25,7 +25,8 @@ def draw_sorted_loads(ax, mean, peak):
     ax.set_title(f"Load of the {len(mean):,} links that were used")
 
 
-def draw_busiest_links(ax, names, mean, peak):
+def draw_busiest_links(ax, names, mean, peak, messages):
+    """`messages` that shared each at once; None of older results."""
     rows = np.arange(len(names))
     ax.barh(rows, peak, height=0.8, color=ORANGE, alpha=0.35)
     ax.barh(rows, mean, height=0.5, color=BLUE)
@@ -33,7 +34,9 @@ def draw_busiest_links(ax, names, mean, peak):
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.grid(False, axis="y")
     ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-    ax.set_xlabel("share of the bandwidth")
+    for row, count in enumerate(messages if messages is not None else ()):
+        ax.annotate(f"{count:,}", (peak[row], row), (4, 0), textcoords="offset points", va="center", fontsize=8, color=GREY)
+    ax.set_xlabel("share of the bandwidth" + ("; how many messages shared it at once" if messages is not None else ""))
     ax.set_title(f"The {len(names)} busiest")
 
 
@@ -81,7 +84,8 @@ def draw(results, title, subtitle):
     grid = figure.add_gridspec(2 if has_heat else 1, 2, left=margin if has_heat else 0.06, right=0.98, top=1 - 0.95 / height, bottom=0.08, hspace=0.32,
                                wspace=0.1 + 3 * margin)
     draw_sorted_loads(figure.add_subplot(grid[0, 0]), mean[order], peak[order])
-    draw_busiest_links(figure.add_subplot(grid[0, 1]), names, mean[shown], peak[shown])
+    draw_busiest_links(figure.add_subplot(grid[0, 1]), names, mean[shown], peak[shown],
+                       results.links["most_messages"][shown] if "most_messages" in results.links else None)
     if has_heat:
         draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names)
     legend = figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, label="peak")], loc="upper right",

@@ -12,21 +12,21 @@ TEST_CASE("the log counts rates that links had for a time, not those between two
   NetworkLog log(Time::max());
   log.describe({1e9, 1e9}, [](std::uint32_t link) { return "link " + std::to_string(link); });
   const auto at = [](std::int64_t ps) { return Time{Duration{ps}}; };
-  log.set_rate(0, 5e8, at(0));
-  log.set_rate(0, 1e9, at(1'000));
-  log.set_rate(1, 1e9, at(1'000));
-  log.set_rate(0, 2e8, at(1'000));
-  log.set_rate(1, 0, at(1'000));
-  log.set_rate(0, 7e8, at(3'000));
+  log.set_load(0, 5e8, 1, at(0));
+  log.set_load(0, 1e9, 3, at(1'000));
+  log.set_load(1, 1e9, 1, at(1'000));
+  log.set_load(0, 2e8, 1, at(1'000));
+  log.set_load(1, 0, 0, at(1'000));
+  log.set_load(0, 7e8, 1, at(3'000));
   Recorder recorder;
   log.report(recorder);
-  CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 5e8, Duration{3'000}, 0}});
+  CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 5e8, Duration{3'000}, 0, 3}});
   CHECK(recorder.link_timeline ==
         std::vector<LinkSegment>{{0, 5e8, at(0), at(1'000)}, {0, 2e8, at(1'000), at(3'000)}});
   // The last stretch is open: it counts as far as it is known.
-  log.set_rate(1, 1e8, at(4'000));
+  log.set_load(1, 1e8, 1, at(4'000));
   log.report(recorder);
-  CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 7e8, Duration{4'000}, 0}});
+  CHECK(recorder.links == std::vector<LinkTotals>{{"link 0", 1e9, 7e8, Duration{4'000}, 0, 3}});
   // A later report of the same run replaces the one before.
   CHECK(recorder.link_timeline == std::vector<LinkSegment>{{0, 5e8, at(0), at(1'000)},
                                                            {0, 2e8, at(1'000), at(3'000)},
@@ -37,14 +37,14 @@ TEST_CASE("the timeline of a run that was ended early has the stretches that are
   const auto at = [](std::int64_t ps) { return Time{Duration{ps}}; };
   NetworkLog log(at(3'500));
   log.describe({1e9, 1e9}, [](std::uint32_t link) { return "link " + std::to_string(link); });
-  log.set_rate(1, 1e8, at(500));
-  log.set_rate(0, 5e8, at(1'000));
-  log.set_rate(0, 7e8, at(3'000));
+  log.set_load(1, 1e8, 1, at(500));
+  log.set_load(0, 5e8, 1, at(1'000));
+  log.set_load(0, 7e8, 1, at(3'000));
   Recorder recorder;
   log.report(recorder);  // as results are saved while the run goes on
   CHECK(recorder.link_timeline ==
         std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)}, {1, 1e8, at(500), at(3'000)}});
-  log.set_rate(0, 8e8, at(4'000));
+  log.set_load(0, 8e8, 1, at(4'000));
   log.report(recorder);
   CHECK(recorder.link_timeline == std::vector<LinkSegment>{{0, 5e8, at(1'000), at(3'000)},
                                                            {0, 7e8, at(3'000), at(3'500)},

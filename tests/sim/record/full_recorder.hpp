@@ -36,9 +36,10 @@ inline Recorder full_recorder(Step steps = 101, NodeId nodes = 7) {
     recorder.evaluation_by_time.cell("test_loss", 2) = 0.2;
     recorder.evaluation_by_time.cell("time", 0) = 1e-9;
   }
-  recorder.links = {{"host 0 up", 1e9, 5e8, Duration((std::int64_t{1} << 53) + 1), 123'456'789'012},
-                    {"Malmö -> Kraków", 1.25e10, 0.1, Duration(7), 0},
-                    {"", 1, 1, Duration(0), 1}};
+  recorder.links = {
+      {"host 0 up", 1e9, 5e8, Duration((std::int64_t{1} << 53) + 1), 123'456'789'012, 1'234'567},
+      {"Malmö -> Kraków", 1.25e10, 0.1, Duration(7), 0},
+      {"", 1, 1, Duration(0), 1}};
   recorder.link_timeline = {{0, 5e8, at(3), at(9)}, {1, 0.1, at(4), at(4)}};
   for (NodeId i = 0; i < nodes; ++i) {
     // 2^53 + 1 picoseconds is no double: only the exact column can bring it back.

@@ -147,20 +147,20 @@ TEST_CASE("links are written a line per link, with their loads over the run") {
   // 2 s long: 1000 of 2 * 1000 B, and 500 of 2 * 250 B.
   Recorder recorder(1, {}, {}, Time{});
   recorder.nodes[0].finished = Time(Duration(2'000'000'000'000));
-  recorder.links = {{"host 0 up", 1e3, 750, Duration(1'500'000'000'000), 1'000},
+  recorder.links = {{"host 0 up", 1e3, 750, Duration(1'500'000'000'000), 1'000, 9},
                     {"a, b", 250, 250, Duration(2'000'000'000'000), 500}};
   CHECK(csv(recorder, "links") ==
-        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n"
-        "host 0 up,1000,1000,1.5,0.5,0.75\n"
-        "\"a, b\",250,500,2,1,1\n");
+        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load,most_messages\n"
+        "host 0 up,1000,1000,1.5,0.5,0.75,9\n"
+        "\"a, b\",250,500,2,1,1,0\n");
   // Ended at 4 s, when links had carried that much, in the middle of the last node's step.
   recorder.facts["ended"] = "at run.until";
   recorder.evaluation_by_time.cell("time", 0) = 4;
   recorder.evaluation_by_time.cell("time", 1) = std::nan("");
   CHECK(csv(recorder, "links") ==
-        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n"
-        "host 0 up,1000,1000,1.5,0.25,0.75\n"
-        "\"a, b\",250,500,2,0.5,1\n");
+        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load,most_messages\n"
+        "host 0 up,1000,1000,1.5,0.25,0.75,9\n"
+        "\"a, b\",250,500,2,0.5,1,0\n");
 }
 
 TEST_CASE("the mean load of a link is that until nodes no longer serve others") {
@@ -172,8 +172,8 @@ TEST_CASE("the mean load of a link is that until nodes no longer serve others") 
   recorder.nodes[0].communicate = Duration(1'500'000'000'000);
   recorder.links = {{"host 0 up", 1e3, 1'000, Duration(2'000'000'000'000), 2'000}};
   CHECK(csv(recorder, "links") ==
-        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load\n"
-        "host 0 up,1000,2000,2,0.5,1\n");
+        "link,bandwidth_bytes_per_second,bytes,busy_seconds,mean_load,peak_load,most_messages\n"
+        "host 0 up,1000,2000,2,0.5,1,0\n");
 }
 
 TEST_CASE(

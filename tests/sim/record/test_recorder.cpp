@@ -159,9 +159,10 @@ TEST_CASE("the first difference is named with its place and both values") {
   CHECK(difference([](Recorder& b) { b.acts.resize(1); }) == "nodes with acts: 2 and 1");
   CHECK(difference([](Recorder& b) { b.acts[0][1] = Act::delivery(1, 9); }) ==
         "act 1 of node 0: (0, 1, 8) and (0, 1, 9)");
-  CHECK(difference([](Recorder& b) { b.links[0].bytes = 4; }) ==
-        "links, row 0: up of 10 B/s, 3 B in 7 ps, at most 5 B/s and up of 10 B/s, 4 B in 7 ps, at "
-        "most 5 B/s");
+  CHECK(
+      difference([](Recorder& b) { b.links[0].bytes = 4; }) ==
+      "links, row 0: up of 10 B/s, 3 B in 7 ps, at most 5 B/s, 0 messages and up of 10 B/s, 4 B in "
+      "7 ps, at most 5 B/s, 0 messages");
   CHECK(difference([](Recorder& b) { b.link_timeline[0].rate = 6; }) ==
         "timeline of links, segment 0: link 0 with 5 B/s from 1 to 2 ps and link 0 with 6 B/s from "
         "1 to 2 ps");
