@@ -42,7 +42,8 @@ std::vector<std::string> Calibration::doubts() const {
     if (host_of[static_cast<std::size_t>(rank)] == rank / nodes_per_host()) continue;
     sentences.push_back(fmt::format(
         "the ranks were on hosts {}, which nodes_per_host = {} cannot say: nodes are on "
-        "other hosts than the ranks were; start as many ranks on each host",
+        "other hosts than the ranks were; start as many ranks on each host, one host after the "
+        "other (mpirun --map-by slot)",
         fmt::join(host_of, " "), nodes_per_host()));
     break;
   }

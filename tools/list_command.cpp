@@ -59,7 +59,7 @@ bool is_called(const Chapter& chapter, const ComponentKey& key, const std::strin
 }
 
 /// A key as the components of a section have it, each way once, below those that have it so.
-void print_key(const Chapter& chapter, const std::string& name) {
+void print_key(const Chapter& chapter, const std::string& name, bool with_keys) {
   std::vector<std::pair<std::string, std::vector<std::string>>> ways;  // and the components
   for (const Component& component : chapter.components) {
     std::string way;
@@ -76,7 +76,7 @@ void print_key(const Chapter& chapter, const std::string& name) {
       const bool are_all = names.size() == chapter.components.size();
       fmt::print("  {}\n", are_all ? "all kinds" : fmt::format("{}", fmt::join(names, ", ")));
     }
-    fmt::print("{}", way);
+    if (with_keys) fmt::print("{}", way);
   }
 }
 
@@ -216,7 +216,7 @@ void print_named(const std::string& name, const std::vector<Chapter>& chapters, 
     return;
   }
   if (std::ranges::find(keys, name) != keys.end()) {
-    for (const Chapter& chapter : chapters) print_key(chapter, name);
+    for (const Chapter& chapter : chapters) print_key(chapter, name, with_keys);
     return;
   }
   names.insert(names.end(), keys.begin(), keys.end());

@@ -45,7 +45,8 @@ inline constexpr std::uint32_t interface_version = 0x{digest.hexdigest()[:8]};
 }}  // namespace starling::cuda
 """)
     for file in dependencies:
-        pathlib.Path(file).write_text(f"{header}: {' '.join(map(str, sources()))}\n")
+        names = (str(path).replace(" ", "\\ ") for path in sources())
+        pathlib.Path(file).write_text(f"{header}: {' '.join(names)}\n")
 
 
 if __name__ == "__main__":

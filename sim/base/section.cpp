@@ -330,7 +330,7 @@ std::string Section::located(std::string_view key, const std::string& message) c
       fmt::format("{}: {}.{} {}", setting ? setting->origin : origin_, name_, key, message);
   if (setting && setting->origin.find(".h5/scenario:") != std::string::npos) {
     text += fmt::format(
-        "; results files spell out defaults, which {}.{}=default on the command line takes back",
+        "; if that was a default, which results files spell out, {}.{}=default takes it back",
         name_, key);
   }
   return text;

@@ -97,6 +97,11 @@ class CompareTest(unittest.TestCase):
         said = self.starling("compare", "a.h5", "slow.h5", "--time", "0.17")
         self.assertRegex(said, r"throughput, samples/s +64000 +53333 +\+20.00 % +\n")
 
+    def test_what_is_called_as_results_are_is_read_as_such(self):
+        for text, found in ("", "an empty file"), ("hello", "something that is not HDF5"):
+            (self.folder / "no.h5").write_text(text)
+            self.assertIn(f"no.h5: expected a results file, found {found}", self.starling("compare", "no.h5", "a.h5", status=1))
+
     def test_waiting_and_the_loss_by_time_are_judged_if_asked_for(self):
         self.starling("run", "s.ini", "-q", "-o", "waits.h5", "compute.slow_nodes=1", "compute.slowdown=2")
         self.assertIn("the runs agree", self.starling("compare", "a.h5", "waits.h5", "--time", "1"))
@@ -107,9 +112,6 @@ class CompareTest(unittest.TestCase):
         (self.folder / "r.csv").write_text("step,time_seconds\n40,0.04\n")
         for name, needs in ("wait", "tell how nodes spent their time"), ("loss-by-time", "test losses at times in common"):
             self.assertRegex(self.starling("compare", "a.h5", "r.csv", f"--{name}", "1", status=1), f"--{name} needs two runs .*{needs}")
-        for text, found in ("", "an empty file"), ("hello", "something that is not HDF5"):
-            (self.folder / "no.h5").write_text(text)
-            self.assertIn(f"no.h5: expected a results file, found {found}", self.starling("compare", "no.h5", "a.h5", status=1))
             self.assertIn(f"--{name} must not be negative", self.starling("compare", "a.h5", "again.h5", f"--{name}", "-1", status=2))
 
     def test_the_loss_at_a_time_is_that_of_the_newest_models_where_it_is_known(self):

@@ -30,6 +30,8 @@ class GpuCheckTest(unittest.TestCase):
         self.log, self.table = self.root / "log", self.root / "table.md"
         (self.root / "tools").mkdir()
         shutil.copy2(ROOT / "tools/gpu_check", self.root / "tools")
+        (self.root / "kernels/cuda").mkdir(parents=True)
+        (self.root / "kernels/cuda/interface_version.py").write_text("")
         for name in ("build/tools/starling", "build/tests/starling_emulated.so", "build/kernels/cuda/starling_cuda.so"):
             self.program(name, "exit 1")
         self.program("bin/nvidia-smi", "echo 'Pretended GPU, 1.0, 1 MiB, 9.0'")

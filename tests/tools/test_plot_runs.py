@@ -114,6 +114,11 @@ class PlotRunsTest(PlotCase):
             self.assertAlmostEqual(step[-1], results.nodes["steps"].mean(), delta=0.5)
             curve = self.laid_out(lambda path=self.folder / f"{name}.h5": convergence.draw([path])[0]).axes[0].lines[0]
             np.testing.assert_allclose(curve.get_xydata(), np.transpose([1000 * time, step]))
+        subprocess.run([self.program, "run", "s.ini", "-q", "-o", "stops.h5", "algorithm.kind=adpsgd", *timing, "compute.slow_nodes=0",
+                        "failures.stop=3 @ 40 ms"], cwd=self.folder, check=True)
+        time, _, rate, _ = run.Results(self.folder / "stops.h5").throughput()
+        np.testing.assert_allclose(np.median(rate[time < 0.03]), 16 * 1000 * 4, rtol=0.02)
+        np.testing.assert_allclose(np.median(rate[time > 0.05]), 16 * 1000 * 3, rtol=0.02)
 
     def test_losses_that_span_decades_are_drawn_so(self):
         grown = self.changed("grown.h5", lambda file: file["evaluation/test_loss"].write_direct(np.array([1e3, 1e6, 1e9, 1e12])))

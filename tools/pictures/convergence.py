@@ -349,7 +349,8 @@ def draw(paths, targets=(), axes=USUAL_AXES):
             draw_curves(ax, runs, metric, axis, scales.get(axis, 1.0), is_log)
             ax.set_xlabel(labels[axis])
             if column == 0:
-                ax.set_ylabel(in_words(metric) if metric in METRICS else "finished steps, mean of nodes")
+                progress = "finished steps" + ", mean of nodes" * (axis == "time")
+                ax.set_ylabel(in_words(metric) if metric in METRICS else progress)
     if has_pace:
         draw_pace(grid[-1, -1], runs)
     handles, names = grid[len(above), 0].get_legend_handles_labels()

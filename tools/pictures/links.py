@@ -63,7 +63,7 @@ def draw_link_heat(figure, ax, results, shown, names):
     ax.set_yticks(np.arange(len(shown)), names)
     ax.grid(False)
     ax.set_xlabel(f"{results.clock} ({unit})")
-    ax.set_title("Load of the busiest links over time")
+    ax.set_title("Load of the busiest links over time, colors up to the largest")
     figure.colorbar(image, ax=ax, format=PercentFormatter(1.0), fraction=0.04, pad=0.02)
 
 

@@ -110,12 +110,8 @@ class Results:
         return np.where(rows >= 0, np.take_along_axis(cells, np.maximum(rows, 0), axis=0), np.nan)
 
     def samples_per_step(self):
-        """Of one node, over the whole run; NaN if nothing tells it."""
-        steps = self.nodes["steps"].sum()
-        if len(self.by_time.get("samples", ())) and steps > 0:
-            return self.by_time["samples"][-1] / steps
-        known = finite(self.evaluation.get("step", np.empty(0)), self.evaluation.get("samples", np.empty(0)))
-        return known[1][-1] / (known[0][-1] * self.node_count) if len(known[0]) and known[0][-1] > 0 else np.nan
+        """Of one node; NaN if it is not told."""
+        return float(self.facts.get("samples_per_step") or "nan")
 
     def progress(self):
         """(time, steps that the nodes had ended by then, on average), at equal times from one on; None if nothing tells it. Rows of steps are
@@ -128,7 +124,7 @@ class Results:
             instants = np.linspace(0, np.nanmax(time), min(len(time), MOST_INSTANTS) + 1)[1:]
             done = np.zeros(len(instants))
             for ended, steps in (finite(column, step[:len(column)]) for column in time.T):
-                done += np.interp(instants, [0, *ended], [0, *steps])
+                done += np.interp(instants, np.append(0, ended), np.append(0, steps))
             return instants, done / self.node_count
         time, step = finite(forward(self.evaluation.get("time", np.empty(0))), self.evaluation.get("step", np.empty(0)))
         return (time, step) if len(time) else None
@@ -382,7 +378,7 @@ def convergence_panels(results):
         panels.append(("Distance of the nodes' models from their mean", draw_consensus, 0.7))
     if not panels:
         if results.throughput() is not None:
-            panels.append(("Throughput of all nodes", draw_throughput, 1.0))
+            panels.append(("Throughput of all nodes, by time and by their mean step", draw_throughput, 1.0))
         if results.spread("time") is not None and results.node_count > 1:
             panels.append(("Spread of the nodes: time between first and last to finish a step", draw_lag, 0.8))
     return panels

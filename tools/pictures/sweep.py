@@ -7,6 +7,7 @@ import textwrap
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.text import Annotation
 from matplotlib.ticker import EngFormatter, FixedLocator, PercentFormatter
@@ -597,7 +598,7 @@ def make_room(figure):
 
 
 def thin_out(figure):
-    """Of what would run into what stands left of it along the x axis takes numbers away, and turns words."""
+    """Of what would run into what stands left of it along the x axis takes numbers away, and turns words, and names of cells."""
     figure.draw_without_rendering()
     for ax in figure.axes:
         end, crowded = -np.inf, []
@@ -608,7 +609,7 @@ def thin_out(figure):
             else:
                 crowded.append(label)
         names = [label.get_text() for label in ax.get_xticklabels()]
-        if crowded and isinstance(ax.xaxis.get_major_locator(), FixedLocator) and numbers(names) is None:
+        if crowded and isinstance(ax.xaxis.get_major_locator(), FixedLocator) and (ax.images or numbers(names) is None):
             slant(ax)
         else:
             plt.setp(crowded, visible=False)
@@ -694,14 +695,13 @@ def draw(folder, metrics=(), keys=(), fixed=(), targets=(), axes=(), against=Non
             panels.append(lambda f, ax, a=axis: curves(ax, sweep, metrics[0], a, first, fixed, held))
     if not panels:
         raise Failure(f"{folder}: one point alone makes no picture of a sweep")
-    has_bands = has_curves and metrics[0] != "consensus_distance" and (axes or not against)
-    deviations = ["bars"] * bool(first) + ["bands"] * bool(has_bands)
     columns = 2 if len(panels) > 1 else 1
     rows = (len(panels) + columns - 1) // columns
     figure, grid = plt.subplots(rows, columns, figsize=(7.2 * columns, 3.9 * rows + 0.6), squeeze=False,
                                 layout="constrained")
     for ax, panel in zip(grid.flat, panels):
         panel(figure, ax)
+    deviations = ["bars"] * bool(first) + ["bands"] * any(isinstance(part, PolyCollection) for ax in grid.flat for part in ax.collections)
     for ax in grid.flat[len(panels):]:
         ax.set_visible(False)
     figure.suptitle("\n".join(textwrap.wrap(heading(sweep, fixed, deviations), LONGEST_HEADING * columns)), fontsize=13, fontweight="bold",
