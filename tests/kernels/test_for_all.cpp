@@ -46,12 +46,17 @@ class Owner final : public RowOwner {
   }
   void end(GradientRequest&) override { ++ended; }
   void leave(RequestQueue::Lane& lane) override { queue_.leave(lane); }
-  void fail() override { queue_.stop(); }
+  void fail() override {
+    queue_.stop();
+    has_failed = true;
+  }
   bool is_recording() const override { return begun_ < busy_; }
 
   std::size_t too_large = ~std::size_t{0};  // the request that does not fit into memory
   std::vector<int> threads;                 // in order of beginning
   std::atomic<std::size_t> ended = 0;
+  std::atomic<bool> has_failed = false;
+  std::size_t begun() const { return begun_; }
 
  private:
   RequestQueue queue_;
@@ -87,13 +92,16 @@ TEST_CASE("after a request has failed no other begins, and its exception is thro
   for (const int threads : {1, 2, 5}) {
     const Threads all(threads);
     Owner owner(10'000, 0);
+    // What lies behind the one that fails waits for it: every other thread has begun one of those, at most.
     const auto task = [&](const GradientRequest& request, Nothing&, Crew::Member*) {
       if (request.draw == 17) throw std::runtime_error("seventeen");
+      while (request.draw > 17 && !owner.has_failed) sched_yield();
     };
     CHECK_THROWS_WITH_AS(for_all_of<Nothing>(owner, 10'000, 9e6, task), "seventeen",
                          std::runtime_error);
     if (threads == 1) CHECK(owner.ended == 17);
-    CHECK(owner.ended < 10'000);
+    CHECK(owner.begun() >= 18);
+    CHECK(owner.begun() <= 18 + static_cast<std::size_t>(threads) - 1);
   }
 }
 
@@ -102,11 +110,13 @@ TEST_CASE("a request that cannot begin has failed, too") {
     const Threads all(threads);
     Owner owner(10'000, 0);
     owner.too_large = 17;
-    CHECK_THROWS_AS(
-        for_all_of<Nothing>(owner, 10'000, 9e6, [](GradientRequest&, Nothing&, Crew::Member*) {}),
-        std::bad_alloc);
+    const auto task = [&](const GradientRequest& request, Nothing&, Crew::Member*) {
+      while (request.draw > 17 && !owner.has_failed) sched_yield();
+    };
+    CHECK_THROWS_AS(for_all_of<Nothing>(owner, 10'000, 9e6, task), std::bad_alloc);
     if (threads == 1) CHECK(owner.ended == 17);
-    CHECK(owner.ended < 10'000);
+    CHECK(owner.begun() >= 17);
+    CHECK(owner.begun() <= 17 + static_cast<std::size_t>(threads) - 1);
   }
 }
 

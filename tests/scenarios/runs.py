@@ -38,9 +38,10 @@ def children(pid):
     return list(of_children(pid))
 
 
-def wait_until_at_work(pid, processes, seconds=2):
-    """Until so many processes that `pid` has started have computed for so long, however busy the machine is."""
-    for _ in range(1800):
+def wait_until_at_work(pid, processes, seconds=0.5):
+    """Until so many processes that `pid` has started have computed for so long, however busy the machine is: a rank that yields to
+    another busy process at every message gets a hundredth of a core."""
+    for _ in range(6000):
         if sum(used >= seconds for used in of_children(pid).values()) >= processes:
             return
         time.sleep(0.1)

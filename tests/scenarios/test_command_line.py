@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest.mock
 
 import h5py
 import numpy
@@ -59,14 +60,12 @@ def check_usage(folder):
                               for shard in ("0/2", "3/2", "1/2x", "1/-2", "2"))):
         expect(folder.run(*words), 2, sentence)
     assert folder.run().returncode == 2
-    os.environ["STARLING_ISA"] = "v9"
-    expect(folder.run("run", "good.ini"), 1, "environment variable STARLING_ISA: expected one that this processor can run")
-    os.environ["STARLING_ISA"] = "v1"
-    expect(folder.run("run", "good.ini", "-o", "v1.h5"), 0)
-    del os.environ["STARLING_ISA"]
-    os.environ["STARLING_CUDA_PLUGIN"] = ctypes.util.find_library("m")
-    expect(folder.run("run", "good.ini", "run.device=cuda"), 1, "is no GPU plug-in: it lacks starling_device_interface")
-    del os.environ["STARLING_CUDA_PLUGIN"]
+    with unittest.mock.patch.dict(os.environ, STARLING_ISA="v9"):
+        expect(folder.run("run", "good.ini"), 1, "environment variable STARLING_ISA: expected one that this processor can run")
+    with unittest.mock.patch.dict(os.environ, STARLING_ISA="v1"):
+        expect(folder.run("run", "good.ini", "-o", "v1.h5"), 0)
+    with unittest.mock.patch.dict(os.environ, STARLING_CUDA_PLUGIN=ctypes.util.find_library("m")):
+        expect(folder.run("run", "good.ini", "run.device=cuda"), 1, "is no GPU plug-in: it lacks starling_device_interface")
     expect(folder.run("run", "missing.ini"), 1, "missing.ini")
 
 

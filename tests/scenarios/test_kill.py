@@ -113,7 +113,7 @@ class Killed:
             os.kill(chance.choice(computing), signal.SIGKILL)
             process.send_signal(signal.SIGCONT)
         else:
-            for victim in [process.pid, *computing]:
+            for victim in [*computing, process.pid]:
                 os.kill(victim, signal.SIGKILL)
         try:
             process.communicate(timeout=60)

@@ -69,7 +69,7 @@ class LostTest(unittest.TestCase):
                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                        env=mpi_environment(OMP_NUM_THREADS="1"))
             try:
-                wait_until_at_work(process.pid, processes, seconds=1)
+                wait_until_at_work(process.pid, processes)
                 while waits_for_save and not results.exists() and process.poll() is None:
                     time.sleep(0.1)
                 os.kill(children(process.pid)[victim], blow)

@@ -159,7 +159,7 @@ class DocumentsTest(unittest.TestCase):
                 if not has_ptx:
                     self.skipTest("needs the device code, which nvcc makes")
                 self.execute(command)
-            ran += 1
+                ran += 1
         self.assertGreater(ran, 0, f"no command was found in {document}")
 
     def test_commands_of_the_readme_run(self):

@@ -673,7 +673,16 @@ class SweepTest(unittest.TestCase):
             for name in kept:
                 with h5py.File(out / name) as file:  # whatever is there can be read, and is whole
                     self.assertEqual(file["facts"].attrs["status"], b"complete")
-        self.sweep()
+        if resumed == 0 and not kept:  # the machine has become slower: no point was done in time
+            started = subprocess.Popen(self.command("-q"), cwd=self.folder)
+            while not finished():
+                time.sleep(0.01)
+            started.kill()
+            started.wait()
+            kept = finished()
+        resumed += len(kept) > 0
+        while "under way elsewhere" in self.sweep():  # processes of points end some time after who started them
+            time.sleep(0.1)
         self.assertLessEqual(kept.items(), finished().items())
         self.assertEqual(tables(), undisturbed)
         self.assertGreater(resumed, 0)
@@ -729,8 +738,7 @@ class SweepTest(unittest.TestCase):
         self.write(SCENARIO.replace("steps = 20", "steps = 20000000") + "[sweep]\nalgorithm.learning_rate = 0.05\n")
         started = subprocess.Popen(self.command(), cwd=self.folder, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         wait_until_at_work(started.pid, 1, 0.3)
-        children = pathlib.Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-        os.kill(int(children[0]), signal.SIGKILL)
+        os.kill(children(started.pid)[0], signal.SIGKILL)
         _, said = started.communicate(timeout=60)
         self.assertEqual(started.returncode, 1)
         self.assertIn("learning_rate=0.05: ended by signal 9 (Killed), perhaps because memory ran out", said)
