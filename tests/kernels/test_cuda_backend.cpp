@@ -498,8 +498,7 @@ TEST_CASE("cuda: whatever is missing is named in one sentence") {
   }
   {
     const test::Environment fault("STARLING_EMULATED_FAULT", "version");
-    CHECK(answer().find("starling_emulated.so was built from other sources (") !=
-          std::string::npos);
+    CHECK(answer().find(".so was built from other sources (") != std::string::npos);
   }
   {
     const test::Environment elsewhere("STARLING_CUDA_PLUGIN", "/nowhere/starling_cuda.so");
