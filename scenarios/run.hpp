@@ -141,7 +141,7 @@ class Run {
   void save_reported(Reports& reports);
   /// The same, but throws what fails.
   void pass_reports_on(Reports& reports);
-  /// Over MPI, on rank 0: all has been gathered but the models to evaluate.
+  /// Over MPI, on rank 0: all has been gathered but the models to evaluate. Answers whether it was worth a save so far.
   bool save_before_evaluations(const Reports& reports);
   /// What was saved of this run over MPI, recognized by the time of `node`, which is here.
   std::optional<Recorder> load_saved(NodeId node) const;
