@@ -68,7 +68,8 @@ struct Calibration {
 
   /// Of the simulation, whose hosts are all alike.
   int nodes_per_host() const { return (ranks + hosts - 1) / hosts; }
-  /// A sentence for each kind of way whose figures are too noisy to be believed, and for ranks that do not fill alike hosts one after the other.
+  /// A sentence for each kind of way whose figures are too noisy to be believed, and one if ranks do not fill alike hosts one
+  /// after the other.
   std::vector<std::string> doubts() const;
 };
 

@@ -47,7 +47,11 @@ OWNERS = (
 # Libraries that a header would spread over the tree.
 IN_SOURCES_ONLY = re.compile(r"boost/|hdf5|zlib\.h$|mpi\.h$|Random123/|cuda")
 
-GENERATED = {"starling_version.hpp": ("tools/",), "kernels/cuda/interface_version.hpp": ("kernels/cuda/", "tests/kernels/cuda/")}  # written by the build; who may include it
+# Written by the build; who may include it.
+GENERATED = {
+    "starling_version.hpp": ("tools/",),
+    "kernels/cuda/interface_version.hpp": ("kernels/cuda/", "tests/kernels/cuda/"),
+}
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SUFFIXES = (".hpp", ".cpp", ".cu", ".inc")

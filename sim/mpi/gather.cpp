@@ -169,8 +169,8 @@ void gather_results(MpiSession& session, NodeBlock block, ComputeGraph& graph, O
   }
   failure = session.share_failure(failure);
   if (!failure.empty()) throw Error(failure);
-  // An evaluation may take longer than ranks wait for each other, and a signal ends but those that are to come. Rank 0 alone gives
-  // up on who is silent for long after one: models come at once, unless it was a rank's death that made mpirun send it.
+  // An evaluation may take longer than ranks wait for each other, and a signal ends but those that are to come. Rank 0 alone
+  // gives up on who is silent for long after one: models come at once, unless it was a rank's death that made mpirun send it.
   if (!is_first) {
     session.ignore_signals();
     session.be_patient();
