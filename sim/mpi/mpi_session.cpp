@@ -14,6 +14,7 @@
 #include <sched.h>
 
 #include "sim/base/backoff.hpp"
+#include "sim/base/short_turns.hpp"
 
 namespace starling {
 namespace {
@@ -23,17 +24,23 @@ using Clock = MpiSession::Clock;
 constexpr auto farewell = std::chrono::seconds(5);
 constexpr auto while_keeper_saves = std::chrono::minutes(1);
 constexpr auto endless = std::chrono::hours(24 * 365);
-constexpr auto between_looks = std::chrono::milliseconds(20);
+constexpr auto between_looks = std::chrono::milliseconds(5);
 // Of the second that mpirun leaves after its signal.
 constexpr auto after_signal = std::chrono::milliseconds(500);
 constexpr auto call_after_signal = std::chrono::milliseconds(200);
 constexpr auto call = std::chrono::seconds(2);
+// From one look to the next; more is time for which this process, or the whole machine, stood still, or others had the processor.
+constexpr auto longest_awake = 2 * between_looks;
 constexpr int bytes_tag = 1;
 constexpr int clock_tag = 2;
 constexpr int call_tag = 3;
 constexpr int verdict_tag = 4;
 constexpr int bytes_of_the_rest_tag = 5;
 constexpr int ping_pongs = 30;
+
+Clock::duration awake(Clock::duration since_look) {
+  return std::min<Clock::duration>(since_look, longest_awake);
+}
 
 void wait(MpiSession& session, MPI_Request request) {
   for (Vigil vigil(session);; vigil.pause()) {
@@ -102,6 +109,7 @@ struct MpiSession::Communicators {
 MpiSession::MpiSession()
     : exceptions_at_start_(std::uncaught_exceptions()),
       communicators_(std::make_unique<Communicators>()) {
+  take_short_turns();
   // By default Open MPI puts large messages over TCP, and asks for that in the stream that carries
   // the data of the other direction: two ranks that exchange models then do so one after the other.
   setenv("OMPI_MCA_btl_tcp_flags", "send,inplace,need-ack,need-csum", 0);
@@ -182,18 +190,21 @@ void MpiSession::be_patient() {
 
 void MpiSession::watch(Clock::duration waited) {
   const auto now = Clock::now();
-  if (patience_ == std::chrono::nanoseconds::max() || now < next_look_ || waited < between_looks)
+  const auto since_look = now - last_look_;
+  if (patience_ == std::chrono::nanoseconds::max() || since_look < between_looks ||
+      waited < between_looks)
     return;
-  next_look_ = now + between_looks;
-  const bool is_over = waited > patience_ ||
-                       (has_signal() && waited > after_signal && now - signalled_ > after_signal);
+  last_look_ = now;
+  if (has_signal()) since_signal_ += awake(since_look);
+  const bool is_over =
+      waited > patience_ || (waited > after_signal && since_signal_ > after_signal);
   if (is_over || has_message(call_tag)) lose();
 }
 
 bool MpiSession::has_signal() {
   if (signal_ == 0 && interruption_) {
     signal_ = interruption_();
-    signalled_ = Clock::now();
+    since_signal_ = {};
   }
   return signal_ != 0;
 }
@@ -223,9 +234,12 @@ void MpiSession::lose() {
     is_lost_[static_cast<std::size_t>(other)] = true;
   }
   // A signal that comes meanwhile hastens all: who has seen it does not wait long for who has not.
-  const auto began = Clock::now();
+  Clock::duration called{};
+  auto last = Clock::now();
   const auto is_over = [&] {
-    return Clock::now() - began > (has_signal() ? Clock::duration(call_after_signal) : call);
+    const auto now = Clock::now();
+    called += awake(now - std::exchange(last, now));
+    return called > (has_signal() ? Clock::duration(call_after_signal) : call);
   };
   const auto is_any_lost = [this] { return std::ranges::find(is_lost_, true) != is_lost_.end(); };
   for (Backoff backoff; is_any_lost() && !is_over(); backoff.pause()) {

@@ -170,9 +170,9 @@ class MpiSession {
   bool gathers_the_rest_ = false;
   std::chrono::nanoseconds patience_ = std::chrono::nanoseconds::max();
   std::function<int()> interruption_;
-  Clock::time_point next_look_{};
-  Clock::time_point signalled_ = Clock::time_point::max();  // when a signal was noticed
+  Clock::time_point last_look_{};
   int signal_ = 0;
+  Clock::duration since_signal_{};  // while this rank was awake and waited
   std::vector<bool> is_lost_;  // (ranks)
   bool has_lost_ = false;
   std::unique_ptr<Communicators> communicators_;

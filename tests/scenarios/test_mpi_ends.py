@@ -138,6 +138,24 @@ class EndsTest(unittest.TestCase):
                 self.assertTrue((file["nodes/steps"][()] > 0).all())
             (self.folder / "slow.h5").unlink()
 
+    def test_a_standstill_of_the_whole_machine_after_a_signal_loses_nobody(self):
+        for delay in 0, 0.01:
+            process = self.start(2, "-o", "halted.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=10000",
+                                 "run.evaluate_every=10000", "run.record_order=no", *MPI)
+            wait_until_at_work(process.pid, 2, seconds=0.2)
+            ranks = children(process.pid)
+            for act in signal.SIGTERM, signal.SIGSTOP:
+                for rank in ranks:
+                    os.kill(rank, act)
+                time.sleep(delay if act == signal.SIGTERM else 1.5)
+            for rank in reversed(ranks):
+                os.kill(rank, signal.SIGCONT)
+                time.sleep(0.15)
+            _, errors = process.communicate(timeout=120)
+            self.assertIn("interrupted by signal 15; results so far are kept", errors)
+            self.assertNotIn("lost", errors)
+            (self.folder / "halted.h5").unlink()
+
     def test_a_rank_that_hangs_while_it_saves_leaves_what_the_others_save_meanwhile(self):
         process = self.start(3, "-o", "slow.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=10000",
                              "run.evaluate_every=10000", "run.record_order=no", "run.patience=4 s", *MPI,
