@@ -1,5 +1,5 @@
 // A topology from a file: GraphML (.graphml, .xml) or DOT (.dot, .gv), undirected or directed
-// (sim/base/graph_file.hpp).
+// (sim/base/graph_file.hpp), or a matrix in CSV (topology/matrix_file.hpp).
 //
 // Numbers  Nodes are numbered from 0 on in order of their names, in which n2 comes before n10: names
 //          0, 1, .. or n0, n1, .. are the numbers of the nodes.
@@ -18,6 +18,7 @@
 #include "sim/base/graph_file.hpp"
 #include "sim/base/text.hpp"
 #include "topology/connectivity.hpp"
+#include "topology/matrix_file.hpp"
 #include "topology/mixing.hpp"
 #include "topology/registry.hpp"
 
@@ -142,18 +143,26 @@ class Arcs {
 }  // namespace
 
 Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
-  const auto given = section.required<std::string>("path", "a .graphml, .xml, .dot or .gv file");
+  const auto given = section.required<std::string>(
+      "path", "a .graphml, .xml, .dot or .gv file, or a matrix as .csv");
   const std::string rule = section.choice(
       "mixing", {"auto", "file", "metropolis", "uniform", "best_constant", "fastest"}, "auto",
       "weights: those in the file, 1/(1 + larger degree), 1/(1 + own in-degree), the best weight "
       "that all share, or the best symmetric weights; auto: the file's if it has any, else "
       "metropolis, or uniform if directed");
-  const bool ignores_weights = rule != "auto" && rule != "file";
+  const bool is_auto = rule == "auto";
+  const bool ignores_weights = !is_auto && rule != "file";
   Mixing mixing = read_lazy(section);
   section.finish();
 
   const std::string path = section.resolve_path(given);
-  const GraphFile graph = read_graph(section, "path", path, {.vertices = {}, .edges = {"weight"}});
+  const Entries entries = is_auto           ? Entries::by_value
+                          : ignores_weights ? Entries::links
+                                            : Entries::weights;
+  const GraphFile graph =
+      is_matrix(path)
+          ? read_matrix(section, "path", path, entries)
+          : read_graph(section, "path", path, {.vertices = {}, .edges = {"weight"}}, ".csv, ");
   section.expect(graph.vertices.size() == static_cast<std::size_t>(nodes), "path",
                  "{}: expected a graph of {} nodes, found {}", path, nodes, graph.vertices.size());
   const Arcs arcs(section, path, graph, ignores_weights);

@@ -353,13 +353,13 @@ void fail_at(const Section& section, std::string_view key, const std::string& pa
 }
 
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
-                     const GraphAttributes& known) {
+                     const GraphAttributes& known, std::string_view other_formats) {
   const std::size_t dot = path.find_last_of("./");
   const std::string extension =
       dot == path.npos || path[dot] == '/' ? "" : lower(path.substr(dot + 1));
   const bool is_graphml = extension == "graphml" || extension == "xml";
   section.expect(is_graphml || extension == "dot" || extension == "gv", key,
-                 "must end in .graphml, .xml, .dot or .gv, got {}", path);
+                 "must end in {}.graphml, .xml, .dot or .gv, got {}", other_formats, path);
 
   const std::string text = read_text(section, key, path);
   try {

@@ -66,9 +66,9 @@ GraphFile parse_graph(const std::string& text, GraphFormat format, const GraphAt
 [[noreturn]] void fail_at(const Section& section, std::string_view key, const std::string& path,
                           std::size_t line, const std::string& what);
 
-/// Reads the file at `path`, which `key` of the section names. Throws ScenarioError.
+/// Reads the file at `path`, which `key` of the section names. Throws ScenarioError, which tells of `other_formats` (".csv, "), too.
 GraphFile read_graph(const Section& section, std::string_view key, const std::string& path,
-                     const GraphAttributes& known);
+                     const GraphAttributes& known, std::string_view other_formats = "");
 
 /// Numbers of nodes by their names: from 0 on in order of name, in which n2 comes before n10. Names 0, 1, .. or n0, n1, ..
 /// are the numbers of the nodes, then.

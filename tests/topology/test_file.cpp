@@ -200,6 +200,63 @@ TEST_CASE("weights may add up to more than one by the rounding of floats, not by
             .starts_with("expected weights that add up to at most 1 at each node, found 1.000002"));
 }
 
+TEST_CASE("a matrix in CSV has the weights of what each node receives") {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.write("w.csv",
+                                    "5.0e-01, 0.25,0.25\n"
+                                    "0,0.125,0.875\n"
+                                    "# 2 hears of node 0 alone\n"
+                                    "1,0,0\n");
+  const std::vector<double> expected{0.5, 0.25, 0.25, 0, 0.125, 0.875, 1, 0, 0};
+  CHECK(test::mixing_matrix(make_file(path, 3)) == expected);
+  const std::vector<double> uniform{
+      1 - 2.0 * (1.0f / 3), 1.0f / 3, 1.0f / 3, 0, 0.5, 0.5, 0.5, 0, 0.5};
+  CHECK(test::mixing_matrix(make_file(path, 3, {{"mixing", "uniform"}})) == uniform);
+  CHECK(test::refusal("file", 3, {{"path", path}, {"mixing", "metropolis"}}) ==
+        "t.ini:4: topology.mixing must not be metropolis for a directed graph, as " + path + " is");
+}
+
+TEST_CASE("a symmetric matrix is an undirected graph") {
+  // The path 0 - 1 - 2, whatever stands on the diagonal; as weights, node 1 exchanges all it has.
+  const test::TemporaryDirectory directory;
+  const auto links = directory.write("a.csv", "1,1,0\n1,0,1\n0,1,0\n");
+  const auto dot = directory.write("p.dot", "graph { 0 -- 1 -- 2 }");
+  CHECK(test::mixing_matrix(make_file(links, 3)) == test::mixing_matrix(make_file(dot, 3)));
+  const test::Keys fastest{{"mixing", "fastest"}};
+  CHECK(test::mixing_matrix(make_file(links, 3, fastest)) ==
+        test::mixing_matrix(make_file(dot, 3, fastest)));
+
+  const auto weights = directory.write("w.csv", "0.75,0.25,0\n0.25,0.5,0.25\n0,0.25,0.75\n");
+  const std::vector<double> expected{0.75, 0.25, 0, 0.25, 0.5, 0.25, 0, 0.25, 0.75};
+  CHECK(test::mixing_matrix(make_file(weights, 3)) == expected);
+  CHECK(test::mixing_matrix(make_file(weights, 3, {{"mixing", "metropolis"}})) ==
+        test::mixing_matrix(make_file(dot, 3)));
+
+  const auto swap = directory.write("s.csv", "0,1\n1,0\n");
+  CHECK(make_file(swap, 2).in(0)[0].weight == 0.5f);
+  CHECK(make_file(swap, 2, {{"mixing", "file"}}).in(0)[0].weight == 1.0f);
+}
+
+TEST_CASE("a matrix that is none is refused with its line") {
+  CHECK(file_refusal("w.csv", "1\n", 2) == "expected a graph of 2 nodes, found 1");
+  CHECK(file_refusal("w.csv", "0.5,0.5\n0.5\n", 2) ==
+        ":2: expected 2 numbers with commas between them, as there are 2 rows, found 1");
+  CHECK(file_refusal("w.csv", "0 1\n1 0\n", 2) ==
+        ":1: expected 2 numbers with commas between them, as there are 2 rows, found 1");
+  CHECK(file_refusal("w.csv", "a,b\n1,0\n", 2) == ":1: expected numbers alone, found \"a\"");
+  CHECK(file_refusal("w.csv", "0.5,0.5\n0.5,nan\n", 2) ==
+        ":2: expected numbers alone, found \"nan\"");
+  CHECK(file_refusal("w.csv", "0.5,0.5\n0.6,0.5\n", 2) ==
+        ":2: expected weights that add up to 1 in each row, found 1.1; mixing = uniform or "
+        "metropolis "
+        "ignores the weights");
+  CHECK(
+      file_refusal("w.csv", "1.5,-0.5\n-0.5,1.5\n", 2)
+          .starts_with(":2: expected mixing weights above 0 and at most 1, found -0.5 (between "));
+  CHECK(file_refusal("w.csv", "1,0\n0,1\n", 2)
+            .ends_with("is not connected: no path leads from 0 to 1"));
+}
+
 TEST_CASE("a relative path starts at the scenario's directory") {
   const test::TemporaryDirectory directory;
   directory.write("p.dot", "graph { 0 -- 1 }");
@@ -215,9 +272,9 @@ TEST_CASE("a file that is not there, empty, or of an unknown kind is refused by 
         "t.ini:3: topology.path " + absent + ": cannot open: No such file or directory");
   CHECK(file_refusal("empty.dot", "", 2) == "cannot read: it is empty");
   CHECK(test::refusal("file", 2, {{"path", "net.json"}}) ==
-        "t.ini:3: topology.path must end in .graphml, .xml, .dot or .gv, got net.json");
+        "t.ini:3: topology.path must end in .csv, .graphml, .xml, .dot or .gv, got net.json");
   CHECK(test::refusal("file", 2, {{"path", "a.dot/net"}}) ==
-        "t.ini:3: topology.path must end in .graphml, .xml, .dot or .gv, got a.dot/net");
+        "t.ini:3: topology.path must end in .csv, .graphml, .xml, .dot or .gv, got a.dot/net");
   CHECK(test::refusal("file", 2) == "t.ini:1: topology.path is missing");
 }
 
