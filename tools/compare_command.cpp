@@ -1,9 +1,11 @@
 // starling compare: do two runs agree? Simulated against real, or any two; one run alone is compared with the [reference]
 // of its scenario. The second is the yardstick: a deviation is A - B, relative ones over B, and its sign is that of A's
 // excess. tools/plot and tools/validate count so, too. Exit status 0 if every quantity with a tolerance is within it, 3 if not.
+// Of a sweep's folder two settings are compared, which nobody judges.
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "tools/arguments.hpp"
 #include "tools/compare_deviations.hpp"
 #include "tools/compare_notes.hpp"
+#include "tools/compare_settings.hpp"
 #include "tools/failure.hpp"
 #include "tools/reference_run.hpp"
 #include "tools/summary.hpp"
@@ -248,6 +251,23 @@ void tell_of_target(const Recorder& a, const Recorder& b, const Target& target) 
   }
 }
 
+/// Throws UsageError for options that are of two runs.
+void compare_in_sweep(const std::vector<std::string>& words, const po::variables_map& values) {
+  if (words.size() != 3) {
+    throw UsageError(
+        "compare takes two settings of a sweep, each of which is one word, after its folder: "
+        "results/NAME algorithm.kind=wagma algorithm.kind=dpsgd");
+  }
+  for (const char* name : {"time", "loss", "wait", "loss-by-time", "models", "target"}) {
+    if (values.count(name) > 0 && !values[name].defaulted())
+      throw UsageError(fmt::format("--{} is of two runs, not of a sweep", name));
+  }
+  const bool has_outcomes = values.count("outcome") > 0;
+  compare_settings(
+      words[0], words[1], words[2],
+      has_outcomes ? values["outcome"].as<std::vector<std::string>>() : std::vector<std::string>());
+}
+
 }  // namespace
 
 void compare_command(const Arguments& arguments) {
@@ -262,12 +282,20 @@ void compare_command(const Arguments& arguments) {
       "largest mean deviation of the test loss at equal times, relative to B's")(
       "models", po::value<double>(), "largest difference of final models; 0: the same bits")(
       "target", po::value<std::string>(),
-      "also tell when each got to it: \"test_accuracy 0.9\", or a test_auc or test_loss");
+      "also tell when each got to it: \"test_accuracy 0.9\", or a test_auc or test_loss")(
+      "outcome", po::value<std::vector<std::string>>()->multitoken(),
+      "of a sweep: which outcomes; else accuracies, losses, times, bytes as far as known");
   po::variables_map values;
-  if (!parse_arguments(arguments, "compare", "starling compare A.h5 [B.h5|REFERENCE.csv] [options]",
+  if (!parse_arguments(arguments, "compare",
+                       "starling compare A.h5 [B.h5|REFERENCE.csv] [options]\n"
+                       "       starling compare SWEEP A-KEY=VALUE B-KEY=VALUE [--outcome NAME ..]",
                        options, values))
     return;
   auto words = values["words"].as<std::vector<std::string>>();
+  if (!words.empty() && std::filesystem::is_directory(words[0]))
+    return compare_in_sweep(words, values);
+  if (values.count("outcome") > 0)
+    throw UsageError("--outcome is of two settings of a sweep, after its folder");
   if (words.empty() || words.size() > 2)
     throw UsageError("compare takes two runs, or one whose scenario has a [reference] section");
   Tolerances tolerances = tolerances_in(values);
