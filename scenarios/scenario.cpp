@@ -247,6 +247,15 @@ std::vector<std::string> Scenario::section_names() const {
   return names;
 }
 
+std::optional<std::string> Scenario::text_of(std::string_view key) const {
+  const std::size_t dot = key.find('.');
+  const Entry* entry = find(key.substr(0, dot));
+  if (entry == nullptr || dot == key.npos) return {};
+  const auto setting = std::ranges::find(entry->settings, key.substr(dot + 1), &Setting::key);
+  if (setting == entry->settings.end()) return {};
+  return setting->text;
+}
+
 void Scenario::reject_unknown_sections(std::span<const std::string_view> known) const {
   for (const Entry& section : sections_) {
     if (std::find(known.begin(), known.end(), section.name) != known.end()) continue;

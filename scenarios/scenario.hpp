@@ -10,6 +10,7 @@
 //   key = default        as if the key stood nowhere: takes away what an included file sets, or, on the command line, any
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ class Scenario {
   /// The settings of [name]; none, located at the file, if it is absent.
   Section section(std::string_view name) const;
   bool has_section(std::string_view name) const;
+  /// The value of "section.key" as written; nothing if it is not set.
+  std::optional<std::string> text_of(std::string_view key) const;
   /// In the order of the file, then those that overrides added.
   std::vector<std::string> section_names() const;
   /// Throws ScenarioError for the first section that is not among `known`.

@@ -1,9 +1,11 @@
 #include "tools/sweep_folder.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -18,6 +20,8 @@
 #include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text_file.hpp"
+#include "sim/record/facts.hpp"
+#include "sim/record/results_file.hpp"
 #include "tools/sweep_log.hpp"
 
 namespace starling {
@@ -29,21 +33,48 @@ namespace fs = std::filesystem;
 struct Change {
   std::string refused;               // why the folder is not for the sweep of now; "" if it is
   std::vector<std::string> dropped;  // points with files that it lacks
-  std::map<std::string, std::string> renamed = {};  // points that have become first repetitions
+  std::map<std::string, std::string> renamed = {};  // points that have more keys now
   std::vector<SweepPoint> gone = {};                // whose names no point of now has
 };
 
-/// The sweep of now repeats the points of one without repetitions, which ran with the first seed.
-bool adds_repeats(const Sweep& before, const Sweep& now) {
-  return now.has_repeats && now.keys.size() == before.keys.size() + 1 &&
-         std::equal(before.keys.begin(), before.keys.end(), now.keys.begin());
+/// The sweep of now lists all keys of the one before, and more, or repeats its points.
+bool adds_keys(const Sweep& before, const Sweep& now) {
+  return now.keys != before.keys && std::ranges::all_of(before.keys, [&](const std::string& key) {
+           return std::ranges::find(now.keys, key) != now.keys.end();
+         });
+}
+
+/// The values that a point of the sweep before has in the sweep of now: of the keys that have a list only now those that it ran
+/// with, as its results tell. Empty if nobody knows.
+std::vector<std::string> values_now(const SweepPoint& point, const Sweep& before, const Sweep& now,
+                                    const fs::path& results) {
+  std::optional<Scenario> scenario;
+  std::vector<std::string> values;
+  for (std::size_t i = 0; i < now.keys.size(); ++i) {
+    const auto old = std::ranges::find(before.keys, now.keys[i]);
+    if (old != before.keys.end()) {
+      values.push_back(point.values[static_cast<std::size_t>(old - before.keys.begin())]);
+    } else if (now.keys[i] == seed_key && now.has_repeats) {
+      values.push_back(now.points.front().values[i]);  // the first seed
+    } else {
+      try {
+        if (!scenario)
+          scenario =
+              Scenario::parse(fact(load(results.string()).facts, "scenario"), results.string());
+      } catch (const Error&) {
+        return {};  // no results there, or damaged ones
+      }
+      values.push_back(scenario->text_of(now.keys[i]).value_or("default"));
+    }
+  }
+  return values;
 }
 
 /// A point of both sweeps must have the same file, and a file must be of the same point. What the sweep of now lacks stays
 /// where it is: were it to come back, its file would be what a run gives.
 Change compare(const Sweep& before, const Sweep& now, const fs::path& folder) {
-  const bool is_repeated = adds_repeats(before, now);
-  if (now.keys != before.keys && !is_repeated) {
+  const bool is_extended = adds_keys(before, now);
+  if (now.keys != before.keys && !is_extended) {
     return {fmt::format(" that lists {}, not {}", fmt::join(before.keys, ", "),
                         fmt::join(now.keys, ", ")),
             {}};
@@ -57,10 +88,9 @@ Change compare(const Sweep& before, const Sweep& now, const fs::path& folder) {
   Change change;
   for (const SweepPoint& point : before.points) {
     if (!taken.contains(point.name)) change.gone.push_back(point);
-    std::vector<std::string> values = point.values;
-    if (is_repeated) values.push_back(now.points.front().values.back());
-    const auto found = names.find(values);
-    if (is_repeated && found != names.end()) {
+    const auto found = names.find(
+        is_extended ? values_now(point, before, now, folder / (point.name + ".h5")) : point.values);
+    if (is_extended && found != names.end()) {
       change.renamed.emplace(point.name, found->second);
       continue;
     }

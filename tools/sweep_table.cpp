@@ -40,16 +40,13 @@ void expect_settings_of(const Sweep& sweep, std::size_t point, const Recorder& r
   const Scenario scenario = Scenario::parse(fact(results.facts, "scenario"), path.string());
   for (std::size_t i = 0; i < sweep.keys.size(); ++i) {
     const std::string& value = sweep.points[point].values[i];
-    const std::size_t dot = sweep.keys[i].find('.');
-    const Section section = scenario.section(sweep.keys[i].substr(0, dot));
-    const auto setting =
-        std::ranges::find(section.settings(), sweep.keys[i].substr(dot + 1), &Setting::key);
-    if (value == "default" || setting == section.settings().end() || setting->text == value ||
-        (value == "none" && setting->text.empty())) {  // as what is saved says it
+    const std::optional<std::string> text = scenario.text_of(sweep.keys[i]);
+    if (value == "default" || !text || *text == value ||
+        (value == "none" && text->empty())) {  // as what is saved says it
       continue;
     }
     throw Error(fmt::format("{}: holds a run with {} = {}, not {}; move it away", path.string(),
-                            sweep.keys[i], setting->text, value));
+                            sweep.keys[i], *text, value));
   }
 }
 
