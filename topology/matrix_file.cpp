@@ -21,17 +21,17 @@ GraphFile read_matrix(const Section& section, std::string_view key, const std::s
   const std::vector<CsvRow> rows = read_csv(section, key, path);
   const std::size_t count = rows.size();
   std::vector<double> numbers;
-  numbers.reserve(count * count);
   for (const CsvRow& row : rows) {
-    const auto expect = [&](bool condition, const std::string& what) {
-      if (!condition) fail_at(section, key, path, row.line, "expected " + what);
-    };
-    expect(row.cells.size() == count,
-           fmt::format("{} numbers with commas between them, as there are {} rows, found {}", count,
-                       count, row.cells.size()));
+    const auto fail = [&](const std::string& what) { fail_at(section, key, path, row.line, what); };
+    if (row.cells.size() != count) {
+      fail(fmt::format(
+          "expected {} numbers with commas between them, as there are {} rows, found {}", count,
+          count, row.cells.size()));
+    }
     for (const std::string& cell : row.cells) {
       const auto number = number_in<double>(cell);
-      expect(number && std::isfinite(*number), fmt::format("numbers alone, found \"{}\"", cell));
+      if (!number || !std::isfinite(*number))
+        fail(fmt::format("expected numbers alone, found \"{}\"", cell));
       numbers.push_back(*number);
     }
   }
