@@ -15,6 +15,7 @@ from plot_case import SCENARIO, PlotCase, main
 from python_tool import TOOLS
 
 from pictures import convergence, run, sweep
+from pictures.results import Results
 from pictures.style import SERIES, STYLE, save, short
 
 
@@ -121,7 +122,7 @@ class PlotTest(PlotCase):
 
     def test_steps_are_whole(self):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "short.h5", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
-        results = run.Results(self.folder / "short.h5")
+        results = Results(self.folder / "short.h5")
         single, beside = run.draw(results, "short.h5", None), convergence.draw([self.folder / "short.h5", self.folder / "short.h5"])[0]
         (self.folder / "short.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
         subprocess.run([self.program, "sweep", "short.ini", "-q", "-o", "briefly", "run.steps=1", "run.evaluate_every=1"], cwd=self.folder, check=True)
@@ -163,7 +164,7 @@ class PlotTest(PlotCase):
         self.assertEqual((self.folder / "with.png").read_bytes(), (self.folder / "without.png").read_bytes())
 
     def test_what_cannot_be_drawn_is_refused(self):
-        end = run.Results(self.folder / "a.h5").end
+        end = Results(self.folder / "a.h5").end
         self.assertIn(f"the node timeline ends at {end:g} s (run.timeline), --window begins at 1 s", self.plot("a.h5", "--window", "1", "2", status=1))
         self.assertIn("no node timeline was kept (run.timeline)", self.plot("slow.h5", "--window", "0", "2", status=1))
         for words in (["a.h5", "slow.h5", "--window", "0", "1"], ["a.h5", "--convergence", "--window", "0", "1"], ["a.h5", "slow.h5", "--links"]):

@@ -15,7 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from plot_case import SCENARIO, PlotCase, main
 
-from pictures import convergence, links, run
+from pictures import convergence, headline, links, run, run_activities, run_evaluations, run_pace
+from pictures.results import ACTIVITIES, Results
+from pictures.runs import Run
 from pictures.style import SERIES, numbers
 
 
@@ -34,12 +36,12 @@ class PlotRunsTest(PlotCase):
         with h5py.File(self.folder / "skewed.h5") as file:
             times, steps, step = (file[name][()] for name in ("evaluation/time", "evaluation/step", "steps/step"))
         rows = np.searchsorted(step, steps)
-        np.testing.assert_array_equal(run.Results(self.folder / "skewed.h5").training("time")[0][rows], times)
-        beside = convergence.Run(self.folder / "skewed.h5")
+        np.testing.assert_array_equal(Results(self.folder / "skewed.h5").training("time")[0][rows], times)
+        beside = Run(self.folder / "skewed.h5")
         beside.read_training()
         np.testing.assert_array_equal(beside.curve("train_loss", "time")[0][rows], times)
         figure, axes = plt.subplots(1, 2)
-        run.draw_loss(dict(zip(("time", "step"), axes)), run.Results(self.folder / "skewed.h5"), 1.0)
+        run_evaluations.draw_loss(dict(zip(("time", "step"), axes)), Results(self.folder / "skewed.h5"), {"time": 1, "step": 1})
         self.assertEqual([line.get_xdata()[-1] for line in axes[0].lines], [times[-1]] * 2)
         plt.close(figure)
 
@@ -51,14 +53,14 @@ class PlotRunsTest(PlotCase):
                                  "train_loss": [[8, 4, 1, 1], [6, 2, 1, 1], [4, math.nan, 1, 1], [2, math.nan, 1, 1]]}.items():
                 del file[f"steps/{name}"]
                 file[f"steps/{name}"] = np.array(values, dtype=float)
-        at, low, mean, high = run.Results(self.folder / self.changed("newest.h5", change)).training("time")
+        at, low, mean, high = Results(self.folder / self.changed("newest.h5", change)).training("time")
         self.assertEqual(at.tolist(), [1, 2, 3, 4])
         self.assertEqual([low.tolist(), mean.tolist(), high.tolist()], [[8, 4, 4, 2], [8, 5, 4, 2], [8, 6, 4, 2]])
 
     def test_time_does_not_run_backwards_where_nodes_stopped(self):
         def change(file):
             file["evaluation/time"][...] = [1, 5, 3, 6]  # the slow node ended but two of the four
-        results = run.Results(self.folder / self.changed("stopped.h5", change))
+        results = Results(self.folder / self.changed("stopped.h5", change))
         self.assertEqual(results.evaluated("test_loss", "time")[0].tolist(), [1, 5, 5, 6])
         figure, _ = convergence.draw([self.folder / "stopped.h5", self.folder / "a.h5"], (), ("time",))
         self.assertTrue(all((np.diff(line.get_xdata()) >= 0).all() for line in figure.axes[0].lines))
@@ -94,7 +96,7 @@ class PlotRunsTest(PlotCase):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "uneven.h5", "run.until=20 ms", "compute.slow_nodes=1", "compute.slowdown=4",
                         "algorithm.kind=adpsgd", "run.record_every=8"], cwd=self.folder, check=True)
         figure, ax = plt.subplots()
-        run.draw_progress(ax, run.Results(self.folder / "uneven.h5"))
+        run_pace.draw_progress(ax, Results(self.folder / "uneven.h5"))
         corners = ax.collections[0].get_paths()[0].vertices
         self.assertEqual(corners.min(axis=0).tolist(), [0, 0])
         # Node 0 has not ended 8 steps of 4 ms by then.
@@ -106,7 +108,7 @@ class PlotRunsTest(PlotCase):
                   "algorithm.learning_rate=default", "run.steps=1000", "run.evaluate_every=1", "compute.slow_nodes=1", "compute.slowdown=4"]
         for name, more in (("by_steps", []), ("by_time", ["run.evaluate_interval=4 ms"])):
             subprocess.run([self.program, "run", "s.ini", "-q", "-o", f"{name}.h5", "algorithm.kind=adpsgd", *timing, *more], cwd=self.folder, check=True)
-            results = run.Results(self.folder / f"{name}.h5")
+            results = Results(self.folder / f"{name}.h5")
             time, step, rate, unit = results.throughput()
             self.assertEqual(unit, "samples/s")
             # Three nodes end a step each ms, one in four; rows of steps, which the slow one ends last, would tell 4 / 4.
@@ -116,7 +118,7 @@ class PlotRunsTest(PlotCase):
             np.testing.assert_allclose(curve.get_xydata(), np.transpose([1000 * time, step]))
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "stops.h5", "algorithm.kind=adpsgd", *timing, "compute.slow_nodes=0",
                         "failures.stop=3 @ 40 ms"], cwd=self.folder, check=True)
-        time, _, rate, _ = run.Results(self.folder / "stops.h5").throughput()
+        time, _, rate, _ = Results(self.folder / "stops.h5").throughput()
         np.testing.assert_allclose(np.median(rate[time < 0.03]), 16 * 1000 * 4, rtol=0.02)
         np.testing.assert_allclose(np.median(rate[time > 0.05]), 16 * 1000 * 3, rtol=0.02)
 
@@ -144,7 +146,7 @@ class PlotRunsTest(PlotCase):
         found = re.search(r"a against r: time per step (-[0-9.]+) %, test loss [0-9.]+ apart on average over 1 step\b", said)
         self.assertIsNotNone(found, said)
         self.assertAlmostEqual(float(found[1]), -50, delta=0.5)
-        run = convergence.Run(self.folder / "r.csv")
+        run = Run(self.folder / "r.csv")
         self.assertEqual(list(run.columns["samples"]), [20 * 4 * 16, 40 * 4 * 16])
 
     def test_a_training_loss_that_other_code_tells_is_drawn_over_that_of_all_nodes(self):
@@ -167,7 +169,7 @@ class PlotRunsTest(PlotCase):
 
     def test_the_time_to_a_target_is_read_off_between_two_rows(self):
         (self.folder / "t.csv").write_text("step,time_seconds,test_accuracy,test_loss\n1,10,0.5,2\n2,20,0.7,1\n3,30,0.6,0.5\n")
-        run = convergence.Run(self.folder / "t.csv")
+        run = Run(self.folder / "t.csv")
         self.assertAlmostEqual(run.reached("test_accuracy", 0.6)[0], 15)  # half the way from 0.5 to 0.7
         self.assertAlmostEqual(run.reached("test_loss", 0.75)[0], 25)     # half the way from 1 to 0.5
         self.assertEqual(run.reached("test_accuracy", 0.4), (10, True))   # there from the first row on
@@ -207,7 +209,7 @@ class PlotRunsTest(PlotCase):
             def change(file):
                 table = file.create_group("evaluation_by_time")
                 table["time"], table["bytes_sent"], table["test_loss"] = times, [7e6 * time for time in times], losses
-            return convergence.Run(self.folder / self.changed("ended.h5", change))
+            return Run(self.folder / self.changed("ended.h5", change))
         run = end([0.001], [0.05])
         self.assertEqual([run.reached("test_loss", 0.01, axis) for axis in ("time", "bytes_sent")], [(0.05, True), (350000, True)])
         self.assertTrue(math.isnan(run.reached("test_loss", 0.01, "step")[0]))
@@ -241,7 +243,7 @@ class PlotRunsTest(PlotCase):
         self.assertIn("invalid choice: 'byte'", self.plot("a.h5", "--x", "byte", status=2))
 
     def test_training_losses_stand_against_the_bytes_of_their_steps(self):
-        run = convergence.Run(self.folder / "a.h5")
+        run = Run(self.folder / "a.h5")
         run.read_training()
         np.testing.assert_array_equal(run.curve("train_loss", "bytes_sent")[0], 4 * 2 * 610 * 4 * np.arange(1, 41))
 
@@ -272,8 +274,8 @@ class PlotRunsTest(PlotCase):
 
     def test_the_reason_of_a_failure_is_cut_behind_a_clause(self):
         status = "failed: node 3 diverged at step 7: a number in its model is not finite; a smaller learning rate helps"
-        self.assertEqual(run.shortened(status), "failed: node 3 diverged at step 7 …")
-        self.assertEqual(run.shortened("failed: no room"), "failed: no room")
+        self.assertEqual(headline.shortened(status), "failed: node 3 diverged at step 7 …")
+        self.assertEqual(headline.shortened("failed: no room"), "failed: no room")
 
     def test_the_share_of_computing_is_that_of_all_nodes_time(self):
         # One node computes for 9 s of 9 s, three compute for 1 s of 2 s: 12 of 15 s. The mean of their shares would be 62 %,
@@ -287,7 +289,7 @@ class PlotRunsTest(PlotCase):
         def change(file):
             for name, values in {"compute": [9, 2, 2, 2], "wait": [0, 1, 7, 0], "communicate": [0, 0, 0, 0], "finished": [9, 3, 2, 2]}.items():
                 file[f"nodes/{name}"][...] = values
-        results = run.Results(self.folder / self.changed("serving.h5", change))
+        results = Results(self.folder / self.changed("serving.h5", change))
         np.testing.assert_allclose(results.shares(), [[1, 0, 0, 0], [2 / 3, 0, 1 / 3, 0], [2 / 9, 0, 0, 7 / 9], [1, 0, 0, 0]])
         said = self.texts("serving.h5")
         self.assertTrue(any(text.endswith("nodes compute 94% of theirs up to their last steps") for text in said), said)  # 15 of 16 s
@@ -297,7 +299,7 @@ class PlotRunsTest(PlotCase):
     def test_a_node_that_stopped_is_away_from_then_on(self):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "stops.h5", "failures.stop=2 @ 10 ms", "algorithm.kind=adpsgd",
                         "algorithm.patience=1 ms"], cwd=self.folder, check=True)
-        results = run.Results(self.folder / "stops.h5")
+        results = Results(self.folder / "stops.h5")
         share = results.shares().sum(axis=1)
         self.assertAlmostEqual(share[2], 0.0095 / results.end, delta=0.001 / results.end)  # a gradient that was not ended does not count
         self.assertLess(share[2], 0.3)
@@ -309,11 +311,11 @@ class PlotRunsTest(PlotCase):
 
     def test_the_title_says_which_stretch_of_the_run_the_timeline_shows(self):
         def title(*window):
-            figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "a.h5"), "a.h5", window or None))
+            figure = self.laid_out(lambda: run.draw(Results(self.folder / "a.h5"), "a.h5", window or None))
             (ax,) = [ax for ax in figure.axes if ax.get_title("left").startswith("What the nodes did")]
             self.assertGreater(ax.get_legend().get_window_extent().x0, ax._left_title.get_window_extent().x1)
             return ax.get_title("left"), ax.get_xlim()
-        end = run.Results(self.folder / "a.h5").end
+        end = Results(self.folder / "a.h5").end
         self.assertEqual(title()[0], f"What the nodes did, first {24e3 * end / 40:.3g} ms of {1e3 * end:.3g} ms")
         self.assertEqual(title(0.01, 0.02), (f"What the nodes did, 10–20 ms of {1e3 * end:.3g} ms", (10, 20)))
         said, (begin, last) = title(0, 9)  # which is as far as it was kept
@@ -329,7 +331,7 @@ class PlotRunsTest(PlotCase):
             file["timeline/node"][...] = np.arange(len(file["timeline/node"])) % 100
         for name, label in ((self.changed("hundred.h5", change), "node (50 of 100)"), ("a.h5", "node")):
             figure, ax = plt.subplots()
-            run.draw_timeline(ax, run.Results(self.folder / name), (0, 0.02))
+            run_activities.draw_timeline(ax, Results(self.folder / name), (0, 0.02))
             numbers_of_nodes = [int(tick.get_text()) for tick in ax.get_yticklabels()]
             self.assertEqual(ax.get_ylabel(), label)
             self.assertGreater(len(numbers_of_nodes), 3)
@@ -355,7 +357,7 @@ class PlotRunsTest(PlotCase):
 
     def test_samples_of_a_reference_that_tells_none_are_not_known(self):
         (self.folder / "untold.csv").write_text("\ufeffstep,time_seconds,test_loss\n20,0.03,2\n40,0.08,1\n", encoding="utf-8")
-        run = convergence.Run(self.folder / "untold.csv")
+        run = Run(self.folder / "untold.csv")
         self.assertEqual(len(run.curve("test_loss", "samples")[0]), 0)
         self.assertEqual(len(run.curve("test_loss", "step")[0]), 2)
 
@@ -368,7 +370,7 @@ class PlotRunsTest(PlotCase):
         time = np.array([[1, 2, 4], [2, 4, np.nan], [3, np.nan, np.nan]])
         results = unittest.mock.Mock(steps={"time": time, "step": np.array([1, 2, 3])}, end=4.5, clock="virtual time")
         figure, ax = plt.subplots()
-        run.draw_progress(ax, results)
+        run_pace.draw_progress(ax, results)
         median, = (line for line in ax.lines if line.get_label() == "median node")
         self.assertEqual(median.get_ydata().tolist(), [0, 1, 2])
         self.assertEqual((np.array(median.get_xdata()) / median.get_xdata()[-1]).tolist(), [0, 0.5, 1])
@@ -393,19 +395,19 @@ class PlotRunsTest(PlotCase):
     def test_what_is_drawn_against_time_alone_is_named(self):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "unsteady.h5", "run.until=5 ms", "run.evaluate_interval=2 ms", "run.evaluate_every=40"],
                        cwd=self.folder, check=True)
-        results = run.Results(self.folder / "unsteady.h5")
+        results = Results(self.folder / "unsteady.h5")
         self.assertEqual(len(results.evaluated("test_loss", "step")[0]), 0)
         figure, axes = plt.subplots(1, 2)
-        run.draw_loss(dict(zip(("time", "step"), axes)), results, 1.0)
+        run_evaluations.draw_loss(dict(zip(("time", "step"), axes)), results, {"time": 1, "step": 1})
         self.assertEqual([text.get_text() for text in axes[1].get_legend().get_texts()], ["training, mean and range of nodes", "test, mean model"])
         plt.close(figure)
 
     def test_a_single_loss_among_unknown_ones_is_seen(self):
         def change(file):
             file["steps/train_loss"][1:, :] = math.nan
-        results = run.Results(self.folder / self.changed("single.h5", change))
+        results = Results(self.folder / self.changed("single.h5", change))
         figure, axes = plt.subplots(1, 2)
-        run.draw_loss(dict(zip(("time", "step"), axes)), results, 1.0)
+        run_evaluations.draw_loss(dict(zip(("time", "step"), axes)), results, {"time": 1, "step": 1})
         self.assertEqual(axes[0].lines[0].get_marker(), "o")
         plt.close(figure)
 
@@ -427,7 +429,7 @@ class PlotRunsTest(PlotCase):
         self.assertIn("auc: test AUC 0.65 after 17.5 s, 1.75 steps", said)
         self.assertIn("test AUC 5.00 points apart on average over 2 steps", said[0])
         (self.folder / "other.csv").write_text("step,time_seconds,test_auc\n2,20,0.7\n")
-        one, other = (convergence.Run(self.folder / f"{name}.csv") for name in ("auc", "other"))
+        one, other = (Run(self.folder / f"{name}.csv") for name in ("auc", "other"))
         self.assertIn("test AUC 0.00 points apart on average over 1 step", convergence.deviations(one, other))
 
     def test_a_long_name_does_not_run_into_what_stands_beside_it(self):
@@ -474,7 +476,7 @@ class PlotRunsTest(PlotCase):
 
     def test_the_legend_of_a_run_with_time_away_leaves_the_heading_free(self):
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "paused.h5", "failures.pause=1 @ 5 ms for 9 ms"], cwd=self.folder, check=True)
-        figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "paused.h5"), "paused.h5", None))
+        figure = self.laid_out(lambda: run.draw(Results(self.folder / "paused.h5"), "paused.h5", None))
         (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
         legend = shares.get_legend()
         self.assertEqual([text.get_text() for text in legend.get_texts()], ["compute", "communicate", "wait", "away"])
@@ -484,11 +486,11 @@ class PlotRunsTest(PlotCase):
         for short, stopped, what in ((0, 0, []), (1, 0, ["not accounted for"]), (1, 1, ["away"]), (2, 1, ["away or not accounted for"])):
             def change(file):
                 file["nodes/finished"][...] = 2
-                for name in run.ACTIVITIES:
+                for name in ACTIVITIES:
                     file[f"nodes/{name}"][...] = 0
                 file["nodes/compute"][...] = [1] * short + [2] * (4 - short)
                 file["statistics"].attrs["failures.stopped_nodes"] = stopped
-            results = run.Results(self.folder / self.changed("short.h5", change))
+            results = Results(self.folder / self.changed("short.h5", change))
             figure = self.laid_out(lambda: run.draw(results, "short.h5", None))
             (shares,) = [ax for ax in figure.axes if ax.get_title("left") == "How the nodes spent the whole run"]
             legend = shares.get_legend()
@@ -498,7 +500,7 @@ class PlotRunsTest(PlotCase):
         # The slowest of 8 nodes ends but one step before all wait for one that stopped.
         subprocess.run([self.program, "run", "s.ini", "-q", "-o", "stalled.h5", "run.nodes=8", "run.evaluate_every=1", "failures.stop=7 @ 0.5 ms",
                         "compute.slow_nodes=1", "compute.slowdown=100"], cwd=self.folder, capture_output=True)
-        figure = self.laid_out(lambda: run.draw(run.Results(self.folder / "stalled.h5"), "stalled.h5", None))
+        figure = self.laid_out(lambda: run.draw(Results(self.folder / "stalled.h5"), "stalled.h5", None))
         (ax,) = [ax for ax in figure.axes if ax.get_title("left") == "Loss"]
         last = max(np.nanmax(line.get_xdata()) for line in ax.lines)
         self.assertGreater(ax.get_xlim()[1], 1.03 * last)

@@ -13,9 +13,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 from plot_case import SCENARIO, PlotCase, main
 
-from pictures import convergence, sweep
+from pictures import sweep, sweep_axes, sweep_curves, sweep_layout
+from pictures.metrics import write_outcome
 from pictures.published import Published
+from pictures.runs import Run, names_of
 from pictures.style import short_number
+from pictures.sweep_lines import speed_up
+from pictures.sweep_tables import Sweep
 
 
 class PlotSweepsTest(PlotCase):
@@ -50,16 +54,16 @@ class PlotSweepsTest(PlotCase):
 
     def test_bars_of_shares_end_where_shares_do(self):
         cells = [(0.9, 0.2), (0.1, 0.3), (np.nan, np.nan)]
-        np.testing.assert_allclose(sweep.bars_of("test_accuracy", cells), [[0.2, 0.1, np.nan], [0.1, 0.3, np.nan]])
-        np.testing.assert_allclose(sweep.bars_of("test_loss", cells), [[0.2, 0.3, np.nan]] * 2)
-        self.assertIsNone(sweep.bars_of("target_reached", cells))
+        np.testing.assert_allclose(sweep_axes.bars_of("test_accuracy", cells), [[0.2, 0.1, np.nan], [0.1, 0.3, np.nan]])
+        np.testing.assert_allclose(sweep_axes.bars_of("test_loss", cells), [[0.2, 0.3, np.nan]] * 2)
+        self.assertIsNone(sweep_axes.bars_of("target_reached", cells))
 
     def test_points_of_a_sweep_are_told_apart_by_what_differs(self):
         (self.folder / "four.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6\nrun.steps = 10\ntopology.kind = ring, complete\nrepeats = 2\n")
         subprocess.run([self.program, "sweep", "four.ini", "-q", "-o", "four"], cwd=self.folder, check=True)
         points = sorted(f"four/{path.name}" for path in (self.folder / "four").glob("*seed=1.h5"))
-        self.assertEqual(convergence.names_of(points), ["nodes=4,kind=complete", "nodes=4,kind=ring", "nodes=6,kind=complete", "nodes=6,kind=ring"])
-        self.assertEqual(convergence.names_of([points[0], "a.h5"]), ["nodes=4,steps=10,kind=complete,seed=1", "a"])
+        self.assertEqual(names_of(points), ["nodes=4,kind=complete", "nodes=4,kind=ring", "nodes=6,kind=complete", "nodes=6,kind=ring"])
+        self.assertEqual(names_of([points[0], "a.h5"]), ["nodes=4,steps=10,kind=complete,seed=1", "a"])
         self.assertIn("nodes=4,kind=complete against nodes=6,kind=ring: time per step ", self.plot(*points, "--x", "time"))
         self.assertEqual(self.plot(*points, "four/table.h5", "--x", "time"), self.plot(*points, "--x", "time"))  # as four/*.h5 names it
         said = self.texts(*points, "a.h5")  # long names stand above the panels, each once, and once in the title
@@ -79,7 +83,7 @@ class PlotSweepsTest(PlotCase):
         (self.folder / "zip.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6, 8\nrun.steps = 10, 20, 30\n"
                                              "algorithm.learning_rate = 0.05, 0.1\nzip = run.nodes run.steps\n")
         subprocess.run([self.program, "sweep", "zip.ini", "-q", "-o", "zipped"], cwd=self.folder, check=True)
-        swept = sweep.Sweep(self.folder / "zipped")
+        swept = Sweep(self.folder / "zipped")
         self.assertEqual(swept.varied(), ["run.nodes", "algorithm.learning_rate"])
         said = self.texts("zipped")
         self.assertIn("zipped: 6 runs", said)
@@ -96,8 +100,8 @@ class PlotSweepsTest(PlotCase):
             said = self.texts(name)
             self.assertIn(f"{name}: 3 runs", said)
             self.assertIn("nodes / steps", said)
-            self.assertEqual(len(sweep.Sweep(self.folder / name).values(sweep.Sweep(self.folder / name).keys[0])), 3)
-            self.assertEqual(sweep.Sweep(self.folder / name).varied(), ["run.steps"] if name == "second" else ["zip"])
+            self.assertEqual(len(Sweep(self.folder / name).values(Sweep(self.folder / name).keys[0])), 3)
+            self.assertEqual(Sweep(self.folder / name).varied(), ["run.steps"] if name == "second" else ["zip"])
         self.assertIn("neither: 1 run, at nodes / steps = 6 / 20", self.texts("neither", "--at", "run.nodes=6"))
 
     def test_values_of_zipped_keys_hold_together(self):
@@ -105,7 +109,7 @@ class PlotSweepsTest(PlotCase):
                          "algorithm.keep = 0.1, 0.5, default, default\nalgorithm.consensus_rate = 0.3, 0.3, 0.3, default\n"
                          "zip = algorithm.kind algorithm.compression algorithm.keep algorithm.consensus_rate\nalgorithm.learning_rate = 0.05, 0.1")
         self.set_cells("codes", test_accuracy=lambda row: 0.1 + 0.1 * row)  # the later, the better
-        held = sweep.Sweep(self.folder / "codes").held
+        held = Sweep(self.folder / "codes").held
         kind, code, keep = "algorithm.kind", "algorithm.compression", "algorithm.keep"
         for settings in [(code, "sign"), (keep, "default")], [(keep, "default"), (code, "sign")], [(code, "sign")]:
             self.assertEqual(held(settings, []), {"zip": "choco / sign / default / 0.3"})
@@ -131,7 +135,7 @@ class PlotSweepsTest(PlotCase):
         rounded.plot([31.6, 31.6 * (1 + 1e-12)])
         varying.plot([31.6, 31.7])
         range_of_varying = varying.get_ylim()
-        sweep.calm(figure)
+        sweep_layout.calm(figure)
         self.assertGreater(np.ptp(rounded.get_ylim()), 3)
         self.assertEqual(varying.get_ylim(), range_of_varying)
         plt.close(figure)
@@ -141,8 +145,8 @@ class PlotSweepsTest(PlotCase):
         for ax, metric, values in zip(axes, ("consensus_distance", "test_accuracy", "wait_share", "bytes_per_step", "communicate_share"),
                                       ([1.34e-6, 1.4e-6], [0.911, 0.914], [0, 0], [2e6, 4e6], [0.0005, 0.0005])):
             ax.plot(values)
-            sweep.scale(ax, "y", metric, values)
-        sweep.calm(figure)
+            sweep_axes.scale(ax, "y", metric, values)
+        sweep_layout.calm(figure)
         distance, accuracy, nothing, sent, little = axes
         self.assertEqual(distance.get_yscale(), "log")
         self.assertGreater(distance.get_ylim()[1], 9 * distance.get_ylim()[0])
@@ -150,7 +154,7 @@ class PlotSweepsTest(PlotCase):
         self.assertEqual(nothing.get_ylim(), (-0.05, 1))
         np.testing.assert_allclose(little.get_ylim(), (-0.001, 0.019))
         self.assertEqual(sent.yaxis.get_major_formatter()(3e6), "3 MB")
-        self.assertEqual(sweep.write_metric("target_bytes", 55.39e6), "55.4 MB")
+        self.assertEqual(write_outcome("target_bytes", 55.39e6), "55.4 MB")
         plt.close(figure)
 
     def test_the_speed_up_begins_with_what_is_finished(self):
@@ -160,7 +164,7 @@ class PlotSweepsTest(PlotCase):
             lines = (self.folder / "swept" / name).read_text().splitlines(keepends=True)
             (folder / name).write_text("".join(line for line in lines if "4,0.1," not in line))
         figure, ax = plt.subplots()
-        sweep.speed_up(ax, sweep.Sweep(folder), "algorithm.learning_rate", {})
+        speed_up(ax, Sweep(folder), "algorithm.learning_rate", {})
         self.assertEqual([list(line.get_xdata()) for line in ax.lines], [[4, 8], [8], [4, 8]])
         self.assertEqual(list(ax.lines[1].get_ydata()), [8])
         plt.close(figure)
@@ -168,7 +172,7 @@ class PlotSweepsTest(PlotCase):
     def test_one_outcome_is_drawn_against_another(self):
         figure = self.drawn_sweep("traded", "algorithm.kind = dpsgd, allreduce\nrun.steps = 10, 20, 40\nrepeats = 2",
                                   ["test_accuracy"], ["run.steps", "algorithm.kind"], (), (), (), "bytes_per_step")
-        swept = sweep.Sweep(self.folder / "traded")
+        swept = Sweep(self.folder / "traded")
         ax, = figure.axes
         self.assertEqual((ax.get_title("left"), ax.get_xlabel()), ("Test accuracy of the mean model", "Bytes per step"))
         self.assertEqual([label.get_text() for label in ax.get_legend().get_texts()], ["dpsgd", "allreduce"])
@@ -198,20 +202,20 @@ class PlotSweepsTest(PlotCase):
         box = legend.get_window_extent()
         right, low = ax.transData.inverted().transform((box.x1, box.y0 - 1))  # a dot below it
         ax.errorbar([right], [low], xerr=[[0.1], [0]])
-        sweep.make_room(figure)
+        sweep_layout.make_room(figure)
         figure.draw_without_rendering()
         self.assertLess(ax.transData.transform((right, low))[1], legend.get_window_extent().y0 - 0.03 * figure.dpi)
         plt.close(figure)
 
     def test_what_was_published_is_drawn_over_a_sweep_and_the_deviations_are_told(self):
-        rate = sweep.Sweep(self.folder / "swept").cell("samples_per_second", {"run.nodes": "4", "algorithm.learning_rate": "0.05"})[0]
+        rate = Sweep(self.folder / "swept").cell("samples_per_second", {"run.nodes": "4", "algorithm.learning_rate": "0.05"})[0]
         file = self.folder / "published.csv"
         file.write_text(f"# read off their figure 3\nrun.nodes, samples_per_second\n4, {rate / 1.25}\n16, 1000\n")
         said = self.plot("swept", "--published", "published.csv")
         for other in ("0.05", "0.1"):  # the file does not say with which learning rate: that of each line
             self.assertRegex(said, rf"run.nodes = 4, algorithm.learning_rate = {other}: samples_per_second \S+, published \S+, \+25.0 %")
         self.assertIn("run.nodes = 16: samples_per_second published 1000, of no finished point", said)
-        figure = self.laid_out(lambda: sweep.draw(self.folder / "swept", published=Published(file, sweep.Sweep(self.folder / "swept"))))
+        figure = self.laid_out(lambda: sweep.draw(self.folder / "swept", published=Published(file, Sweep(self.folder / "swept"))))
         hollow = [line for ax in figure.axes for line in ax.lines if line.get_markersize() > 8 and len(line.get_ydata())]
         for line in hollow:
             np.testing.assert_allclose(line.get_ydata(), [rate / 1.25, np.nan])
@@ -237,18 +241,18 @@ class PlotSweepsTest(PlotCase):
                                     (["allreduce,"], "0.1", ["no finished run with an evaluation: allreduce"])):
             for name, lines in rows.items():
                 (self.folder / "noisy" / name).write_text("".join(line for line in lines if not any(text in line for text in dropped)))
-            swept = sweep.Sweep(self.folder / "noisy")
+            swept = Sweep(self.folder / "noisy")
             swept.table += [{**swept.table[0], "algorithm.kind": "allreduce", "runs": "1", "test_accuracy": ""}] if note else []
             self.assertEqual(swept.best_for_all("algorithm.learning_rate", "algorithm.kind", {}), rate)
             figure, ax = plt.subplots()
-            sweep.curves(ax, swept, "test_accuracy", "step", "algorithm.kind", {}, {"algorithm.learning_rate": rate})
+            sweep_curves.curves(ax, swept, "test_accuracy", "step", "algorithm.kind", {}, {"algorithm.learning_rate": rate})
             self.assertEqual([text.get_text() for text in ax.texts], note)
             plt.close(figure)
 
     def test_the_best_of_a_swept_key_is_chosen_for_each_combination(self):
         rates = {"dpsgd": "0.001", "allreduce": "0.1"}
         self.drawn_sweep("tuned", "algorithm.kind = dpsgd, allreduce\nalgorithm.learning_rate = 0.001, 0.01, 0.1\nrepeats = 2")
-        swept = sweep.Sweep(self.folder / "tuned")
+        swept = Sweep(self.folder / "tuned")
         self.set_cells("tuned", test_accuracy=lambda i: 0.5 + 0.1 * (swept.table[i]["algorithm.learning_rate"] == rates[swept.table[i]["algorithm.kind"]]),
                        samples_per_second=lambda i: float(swept.table[i]["algorithm.learning_rate"]))
         figure = self.laid_out(lambda: sweep.draw(self.folder / "tuned", fixed=[("algorithm.learning_rate", "best")]))
@@ -428,9 +432,9 @@ class PlotSweepsTest(PlotCase):
 
     def test_times_of_some_seeds_alone_say_so(self):
         points = [self.folder / "swept" / f"nodes=4,learning_rate=0.05,seed={seed}.h5" for seed in (1, 2)]
-        worse, better = sorted(points, key=lambda path: max(convergence.Run(path).curve("test_accuracy", "time")[1]))
-        target = sum(max(convergence.Run(path).curve("test_accuracy", "time")[1]) for path in (worse, better)) / 2
-        time = convergence.Run(better).reached("test_accuracy", target)[0]
+        worse, better = sorted(points, key=lambda path: max(Run(path).curve("test_accuracy", "time")[1]))
+        target = sum(max(Run(path).curve("test_accuracy", "time")[1]) for path in (worse, better)) / 2
+        time = Run(better).reached("test_accuracy", target)[0]
         (self.folder / "some.ini").write_text(SCENARIO + f"[sweep]\nrepeats = 2\nalgorithm.learning_rate = 0.05, 0.001\ntarget = test_accuracy {target}\n")
         subprocess.run([self.program, "sweep", "some.ini", "-q", "-o", "some"], cwd=self.folder, check=True)
         figure = self.laid_out(lambda: sweep.draw(self.folder / "some", ["target_time_seconds"], targets=[target]))

@@ -1,4 +1,8 @@
-"""What tools/plot and tools/report draw with."""
+"""What tools/plot and tools/report draw with.
+
+A module per picture puts it together: `run`, `links`, `convergence` (several runs), `sweep`. Its panels are in run_*.py and sweep_*.py;
+what is drawn comes from `results`, `runs`, `sweep_tables` and `published`.
+"""
 import os
 
 import matplotlib

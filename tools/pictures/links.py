@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
+from pictures.headline import headline
 from pictures.style import BLUE, GREY, ORANGE, Failure, literal, text, time_scale, write
 
 MOST_LINKS = 20          # the busiest
@@ -67,8 +68,8 @@ def draw_link_heat(figure, ax, results, shown, names):
     figure.colorbar(image, ax=ax, format=PercentFormatter(1.0), fraction=0.04, pad=0.02)
 
 
-def draw(results, title, subtitle):
-    """The picture of the network's links."""
+def draw(results, path):
+    """The whole picture."""
     if not results.links:
         raise Failure("no link was used, or the network model has none (network.kind = fluid and tcp have)")
     end = max(results.active_end(), 1e-300)
@@ -90,6 +91,7 @@ def draw(results, title, subtitle):
         draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names)
     legend = figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, label="peak")], loc="upper right",
                   bbox_to_anchor=(0.98, 1 - 0.1 / height), borderaxespad=0, ncols=2)
+    title, subtitle, _ = headline(results, path)
     write(figure, 0.02, 1 - 0.1 / height, f"{title}: traffic of the network's links",
           legend.get_window_extent().x0 / figure.bbox.width - 0.015, va="top", fontsize=13, fontweight="bold")
     write(figure, 0.02, 1 - 0.4 / height, subtitle, 0.98, va="top", fontsize=9, color=GREY)

@@ -1,29 +1,13 @@
 """A run by anybody's code as a CSV file, by the rules of tools/reference_run.hpp, which `starling compare` follows."""
-import csv
 import math
 
 import numpy as np
 
+from pictures.csv_file import cells_of, check_count, check_share, lines_of, number
+from pictures.metrics import UP_TO_1
 from pictures.style import Failure
 
-
-SHARES = ("test_accuracy", "test_auc")
-COLUMNS = ("step", "time_seconds", "bytes_sent", "train_loss", "test_loss", *SHARES)
-
-
-def is_read(column):
-    return column in COLUMNS
-
-
-def number(text, name, place):
-    """NaN where nothing is told."""
-    try:
-        value = float(text or "nan")
-    except ValueError:
-        value = math.inf
-    if math.isinf(value) or (text and math.isnan(value)):
-        raise Failure(f"{place}: {name} must be a number, got {text}")
-    return value
+COLUMNS = ("step", "time_seconds", "bytes_sent", "train_loss", "test_loss", *UP_TO_1)  # that are read
 
 
 def read_comment(line, place, facts):
@@ -39,19 +23,18 @@ def read_names(cells, line, place):
     if "step" not in cells:
         raise Failure(f"{place}: expected names of columns with commas between them, one of them step, got {line}")
     for i, name in enumerate(cells):
-        if is_read(name) and name in cells[:i]:
+        if name in COLUMNS and name in cells[:i]:
             raise Failure(f"{place}: two columns are called {name}")
     return cells
 
 
 def read_row(names, cells, before, place):
     """The row as a dictionary; `before` has the last step and the last time that was told."""
-    if len(cells) != len(names):
-        raise Failure(f"{place}: expected {len(names)} cells, got {len(cells)}")
-    row = {name: number(cell, name, place) for name, cell in zip(names, cells) if is_read(name)}
-    for name in SHARES:
-        if row.get(name, 0) < 0 or row.get(name, 0) > 1:
-            raise Failure(f"{place}: {name} must be a share from 0 to 1, not in percent, got {cells[names.index(name)]}")
+    check_count(cells, names, place)
+    row = {name: number(cell, name, place) for name, cell in zip(names, cells) if name in COLUMNS}
+    for name in UP_TO_1:
+        if name in row:
+            check_share(row[name], name, cells[names.index(name)], place)
     if not before["step"] < row["step"] <= 1e12 or row["step"] % 1:
         raise Failure(f"{place}: step must be a whole number that grows, from 1 on, got {cells[names.index('step')]}")
     before["step"] = row["step"]
@@ -67,25 +50,17 @@ def read_reference(path):
     names of columns that are not read."""
     facts = {"nodes": math.nan, "samples_per_step": math.nan}
     names, rows, before = None, [], {"step": 0, "time": 0}
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            lines = file.read().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{path}: cannot read: {getattr(error, 'strerror', None) or 'expected UTF-8, found other bytes'}") from error
-    for i, line in enumerate(map(str.strip, lines), 1):
-        place = f"{path}:{i}"
+    for place, line in lines_of(path):
         if line.startswith("#"):
             read_comment(line, place, facts)
-        elif line:
-            cells = [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True))]
-            if names is None:
-                names = read_names(cells, line, place)
-            else:
-                rows.append(read_row(names, cells, before, place))
+        elif names is None:
+            names = read_names(cells_of(line), line, place)
+        else:
+            rows.append(read_row(names, cells_of(line), before, place))
     if not rows:
         raise Failure(f"{path}: holds no rows")
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    columns["unread"] = [name for name in names if name and not is_read(name)]
+    columns["unread"] = [name for name in names if name and name not in COLUMNS]
     columns["samples"] = columns["step"] * facts["nodes"] * facts["samples_per_step"]  # not known unless both are told
     if "time_seconds" in columns:
         columns["time"] = columns.pop("time_seconds")

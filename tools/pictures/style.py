@@ -219,7 +219,7 @@ def short(value):
 
 
 def spans_decades(values, factor=50):
-    """Whether positive `values` span so much that all but the largest look alike on a linear scale."""
+    """Whether `values` are positive and span so much that all but the largest look alike on a linear scale."""
     return len(values) > 1 and min(values) > 0 and max(values) > factor * min(values)
 
 
@@ -240,6 +240,18 @@ def set_log(ax, letter="y"):
         axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 30 * low else (1, 3), numticks=12))
     axis.set_major_formatter(FuncFormatter(short_number))
     axis.set_minor_formatter(NullFormatter())
+
+
+def positive(values):
+    """The values as a line on a logarithmic axis, which has no place for zeros: none leads across them."""
+    return np.where(values > 0, values, np.nan)
+
+
+def draw_zeros(ax, x, color, label=None):
+    """Marks at the foot of a logarithmic axis in place of zeros."""
+    if len(x):
+        ax.plot(x, np.zeros(len(x)), transform=ax.get_xaxis_transform(), color=color, marker="v", linestyle="none", markersize=5,
+                clip_on=False, label=label)
 
 
 def wants_log(against, ends):
@@ -269,6 +281,11 @@ def time_scale(seconds):
     elif seconds >= 600:
         factor, unit = 1 / 60, "min"
     return factor, unit
+
+
+def duration_text(seconds):
+    factor, unit = time_scale(seconds)
+    return f"{seconds * factor:{',.0f' if seconds * factor >= 100 else '.3g'}} {unit}"
 
 
 def byte_scale(count):
