@@ -173,7 +173,7 @@ class MpiSession {
   Clock::time_point last_look_{};
   int signal_ = 0;
   Clock::duration since_signal_{};  // while this rank was awake and waited
-  std::vector<bool> is_lost_;  // (ranks)
+  std::vector<bool> is_lost_;       // (ranks)
   bool has_lost_ = false;
   std::unique_ptr<Communicators> communicators_;
 };
