@@ -390,7 +390,7 @@ class EndsTest(unittest.TestCase):
             self.assertTrue(np.isfinite(file["steps/train_loss"][()]).all())
 
     def test_a_rank_that_dies_during_the_evaluations_of_a_short_run_is_named_and_what_was_measured_is_there(self):
-        process = self.start_with_slow_evaluations(steps=600, evaluate_every=2, options=["--mca", "odls_base_sigkill_timeout", "30"])
+        process = self.start_with_slow_evaluations(steps=600, evaluate_every=2, options=["--mca", "odls_base_sigkill_timeout", "8"])
         self.assertEqual(self.wait_for_results(process, steps=600), ("running", [600, 600]))  # after ten seconds
         for rank in children(process.pid):
             if pathlib.Path(f"/proc/{rank}/environ").read_bytes().find(b"OMPI_COMM_WORLD_RANK=1\0") >= 0:
