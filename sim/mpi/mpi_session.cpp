@@ -14,7 +14,7 @@
 #include <sched.h>
 
 #include "sim/base/backoff.hpp"
-#include "sim/base/short_turns.hpp"
+#include "sim/mpi/short_turns.hpp"
 
 namespace starling {
 namespace {
@@ -195,9 +195,11 @@ void MpiSession::watch(Clock::duration waited) {
       waited < between_looks)
     return;
   last_look_ = now;
-  if (has_signal()) since_signal_ += awake(since_look);
-  const bool is_over =
-      waited > patience_ || (waited > after_signal && since_signal_ > after_signal);
+  bool is_over = waited > patience_;
+  if (has_signal()) {
+    since_signal_ += awake(since_look);
+    is_over = is_over || std::min(waited, since_signal_) > after_signal;
+  }
   if (is_over || has_message(call_tag)) lose();
 }
 

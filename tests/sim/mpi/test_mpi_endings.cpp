@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <list>
 #include <new>
 #include <string>
@@ -42,6 +43,20 @@ TEST_CASE("a run ends with messages that nobody received, and the next one does 
   }
   SmallRun next(nodes, workload);
   next(expect_no_mail);
+}
+
+TEST_CASE("a signal that is forgotten makes no later wait shorter") {
+  using namespace std::chrono_literals;
+  MpiSession& mpi = session();
+  mpi.limit_waits(1h, [] { return SIGTERM; });
+  for (int look = 0; look < 100; ++look) {  // in short waits, each of which ends
+    std::this_thread::sleep_for(10ms);
+    mpi.watch(100ms);
+  }
+  mpi.limit_waits(1h, nullptr);
+  std::this_thread::sleep_for(10ms);
+  CHECK_NOTHROW(mpi.watch(10s));
+  mpi.limit_waits(std::chrono::nanoseconds::max(), nullptr);
 }
 
 TEST_CASE("more ranks than nodes is an error on every rank") {
