@@ -249,8 +249,8 @@ std::vector<std::string> Scenario::section_names() const {
 
 std::optional<std::string> Scenario::text_of(std::string_view key) const {
   const std::size_t dot = key.find('.');
-  const Entry* entry = find(key.substr(0, dot));
-  if (entry == nullptr || dot == key.npos) return {};
+  const Entry* entry = dot == key.npos ? nullptr : find(key.substr(0, dot));
+  if (entry == nullptr) return {};
   const auto setting = std::ranges::find(entry->settings, key.substr(dot + 1), &Setting::key);
   if (setting == entry->settings.end()) return {};
   return setting->text;

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <boost/math/distributions/students_t.hpp>
@@ -136,53 +136,67 @@ Choice companions(const std::vector<std::size_t>& own, const std::vector<std::si
   return all;
 }
 
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;  // of points
+
 /// Points of both sides that are alike in the keys that stay, but for the seed.
 struct Group {
   std::string name;
-  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  Pairs pairs;
 };
 
-std::vector<Group> pair_up(const std::vector<std::size_t>& first,
-                           const std::vector<std::size_t>& second, const std::set<std::size_t>& out,
-                           const Points& points) {
-  const auto rest_of = [&](std::size_t point) {
-    std::vector<std::string> rest = points.values[point];
-    for (const std::size_t key : out) rest[key].clear();
-    return rest;
-  };
-  std::map<std::vector<std::string>, std::size_t> partners;
-  const auto expect_one = [&](const char* side, bool is_new, std::size_t point, std::size_t other) {
-    if (is_new) return;
+/// Values of a point, none of the keys in `out`.
+std::vector<std::string> rest_of(std::size_t point, const std::set<std::size_t>& out,
+                                 const Points& points) {
+  std::vector<std::string> rest = points.values[point];
+  for (const std::size_t key : out) rest[key].clear();
+  return rest;
+}
+
+/// The points of a side by rest_of() them. Throws UsageError if two have the same.
+std::map<std::vector<std::string>, std::size_t> by_rest(const char* side,
+                                                        const std::vector<std::size_t>& own,
+                                                        const std::set<std::size_t>& out,
+                                                        const Points& points) {
+  std::map<std::vector<std::string>, std::size_t> all;
+  for (const std::size_t point : own) {
+    const auto [other, is_new] = all.try_emplace(rest_of(point, out, points), point);
+    if (is_new) continue;
     for (const std::size_t key : out) {
-      if (points.values[point][key] == points.values[other][key]) continue;
+      if (points.values[point][key] == points.values[other->second][key]) continue;
       throw UsageError(
           fmt::format("several points of {} are alike but for {}; name its value there, too", side,
                       points.keys[key]));
     }
-  };
-  for (const std::size_t point : second) {
-    const auto [at, is_new] = partners.try_emplace(rest_of(point), point);
-    expect_one("B", is_new, point, at->second);
   }
-  std::vector<std::size_t> named;  // that tell groups apart
+  return all;
+}
+
+/// The keys that tell groups apart: those that stay, but for the seed, and vary among these points.
+std::vector<std::size_t> keys_of_groups(const std::vector<std::size_t>& own,
+                                        const std::set<std::size_t>& out, const Points& points) {
+  std::vector<std::size_t> keys;
   for (std::size_t key = 0; key < points.keys.size(); ++key) {
     const auto has_another = [&](std::size_t point) {
-      return points.values[point][key] != points.values[first[0]][key];
+      return points.values[point][key] != points.values[own[0]][key];
     };
-    if (!out.contains(key) && points.keys[key] != seed_key &&
-        std::ranges::any_of(first, has_another))
-      named.push_back(key);
+    if (!out.contains(key) && points.keys[key] != seed_key && std::ranges::any_of(own, has_another))
+      keys.push_back(key);
   }
-  std::map<std::vector<std::string>, std::size_t> seen;
+  return keys;
+}
+
+std::vector<Group> pair_up(const std::vector<std::size_t>& first,
+                           const std::vector<std::size_t>& second, const std::set<std::size_t>& out,
+                           const Points& points) {
+  const auto partners = by_rest("B", second, out, points);
+  by_rest("A", first, out, points);  // nor has it two that are alike
+  const std::vector<std::size_t> keys = keys_of_groups(first, out, points);
   std::vector<Group> groups;
   for (const std::size_t point : first) {
-    const std::vector<std::string> rest = rest_of(point);
-    const auto [at, is_new] = seen.try_emplace(rest, point);
-    expect_one("A", is_new, point, at->second);
-    const auto partner = partners.find(rest);
+    const auto partner = partners.find(rest_of(point, out, points));
     if (partner == partners.end()) continue;
     Choice others;
-    for (const std::size_t key : named) others[key] = rest[key];
+    for (const std::size_t key : keys) others[key] = points.values[point][key];
     const std::string name = describe(others, points);
     auto group = std::ranges::find(groups, name, &Group::name);
     if (group == groups.end()) group = groups.insert(groups.end(), {name, {}});
@@ -201,8 +215,7 @@ struct Difference {
   bool is_clear() const { return std::fabs(mean) > interval; }
 };
 
-Difference difference_of(const std::vector<std::pair<std::size_t, std::size_t>>& pairs,
-                         std::size_t outcome, const Points& points) {
+Difference difference_of(const Pairs& pairs, std::size_t outcome, const Points& points) {
   Difference all;
   std::vector<double> differences;
   for (const auto& [a, b] : pairs) {
@@ -244,7 +257,7 @@ void print_row(const std::string& name, std::size_t width, const Difference& dif
 
 /// Prints nothing, and returns false, if no pair knows the outcome.
 bool print_outcome(std::size_t outcome, const std::vector<Group>& groups, const Points& points) {
-  std::vector<std::pair<std::size_t, std::size_t>> everything;
+  Pairs everything;
   std::size_t width = std::string_view("all pairs").size();
   for (const Group& group : groups) {
     everything.insert(everything.end(), group.pairs.begin(), group.pairs.end());

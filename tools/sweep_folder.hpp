@@ -19,8 +19,8 @@ std::string without_sweep(const std::string& settings);
 void write_whole(const std::filesystem::path& path, const std::string& bytes);
 
 /// Makes the folder ready for the sweep that `scenario` asks for. It may hold points already: of the same sweep, or of one that
-/// had other values, and repetitions, of the same keys or of some of them. Returns the points of that one which have files there, and are none of
-/// this sweep; their logs go. Throws Error if it holds another one, or tables of none.
+/// had other values, and repetitions, of the same keys or of some of them. Returns the points of that one which have files
+/// there, and are none of this sweep; their logs go. Throws Error if it holds another one, or tables of none.
 std::vector<std::string> prepare_folder(const std::filesystem::path& folder,
                                         const Scenario& scenario, const Sweep& sweep);
 

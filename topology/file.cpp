@@ -150,15 +150,14 @@ Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
       "weights: those in the file, 1/(1 + larger degree), 1/(1 + own in-degree), the best weight "
       "that all share, or the best symmetric weights; auto: the file's if it has any, else "
       "metropolis, or uniform if directed");
-  const bool is_auto = rule == "auto";
-  const bool ignores_weights = !is_auto && rule != "file";
+  const Entries entries = rule == "auto"   ? Entries::by_value
+                          : rule == "file" ? Entries::weights
+                                           : Entries::links;
+  const bool ignores_weights = entries == Entries::links;
   Mixing mixing = read_lazy(section);
   section.finish();
 
   const std::string path = section.resolve_path(given);
-  const Entries entries = is_auto           ? Entries::by_value
-                          : ignores_weights ? Entries::links
-                                            : Entries::weights;
   const GraphFile graph =
       is_matrix(path)
           ? read_matrix(section, "path", path, entries)

@@ -48,6 +48,8 @@ learning_rate = 11
 # Each step takes a node ten times as far from its center, until its loss is infinite, at gradient 39; a node whose center is
 # the start stays there.
 MPI = ("--transport", "mpi")
+# Of runs that only what happens to them ends.
+ENDLESS = ("algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=10000", "run.evaluate_every=10000", "run.record_order=no")
 # Makes room for another workload.
 QUADRATIC_DEFAULTS = [f"{key}=default" for key in ("dimension", "curvature_min", "curvature_max", "centers", "center_values")]
 
@@ -123,9 +125,7 @@ class EndsTest(unittest.TestCase):
 
     def test_an_interrupted_run_saves_its_results_however_slow_the_disk_is(self):
         for words in (MPI, ()):
-            process = self.start(2, "-o", "slow.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=10000",
-                                 "run.evaluate_every=10000", "run.record_order=no", *words,
-                                 options=self.slow_disk(8))
+            process = self.start(2, "-o", "slow.h5", *ENDLESS, *words, options=self.slow_disk(8))
             wait_until_at_work(process.pid, 2, seconds=0.5)
             for child in children(process.pid):  # as a scheduler does: mpirun would kill them a second later
                 os.kill(child, signal.SIGTERM)
@@ -140,8 +140,7 @@ class EndsTest(unittest.TestCase):
 
     def test_a_standstill_of_the_whole_machine_after_a_signal_loses_nobody(self):
         for delay in 0, 0.01:
-            process = self.start(2, "-o", "halted.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=10000",
-                                 "run.evaluate_every=10000", "run.record_order=no", *MPI)
+            process = self.start(2, "-o", "halted.h5", *ENDLESS, *MPI)
             wait_until_at_work(process.pid, 2, seconds=0.2)
             ranks = children(process.pid)
             for act in signal.SIGTERM, signal.SIGSTOP:
@@ -157,8 +156,7 @@ class EndsTest(unittest.TestCase):
             (self.folder / "halted.h5").unlink()
 
     def test_a_rank_that_hangs_while_it_saves_leaves_what_the_others_save_meanwhile(self):
-        process = self.start(3, "-o", "slow.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=10000",
-                             "run.evaluate_every=10000", "run.record_order=no", "run.patience=4 s", *MPI,
+        process = self.start(3, "-o", "slow.h5", *ENDLESS, "run.patience=4 s", *MPI,
                              options=[*self.slow_disk(4), "--mca", "odls_base_sigkill_timeout", "3"])  # mpirun wakes it before it kills
         while not (self.folder / "slow.h5.partial").exists() and process.poll() is None:
             time.sleep(0.1)
