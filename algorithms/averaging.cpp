@@ -44,7 +44,8 @@ MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSetti
   if (can_average) policies.insert(policies.begin() + 1, "average");
   const std::string policy =
       section.choice("momentum_policy", policies, fallback,
-                     "what happens to momentum and moments when models are averaged");
+                     "what happens to momentum and moments when models are averaged; an average is "
+                     "summed as `collective` says, uncompressed");
   expect_moments(section, optimizer, policy == fallback);
   return policy == "keep"    ? MomentumPolicy::keep
          : policy == "reset" ? MomentumPolicy::reset

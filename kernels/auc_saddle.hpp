@@ -22,11 +22,11 @@
 #include <span>
 #include <vector>
 
-#include "kernels/classification.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/data/partition.hpp"
 #include "kernels/dense/dense.hpp"
 #include "kernels/dense/stack.hpp"
+#include "kernels/supervised.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
@@ -38,7 +38,7 @@ double area_under_curve(std::span<const float> scores, std::span<const std::int3
 class Auc final : public Workload {
  public:
   /// Labels are 0 and 1, both in train and in test.
-  struct Problem : Classification {
+  struct Problem : Supervised {
     std::vector<std::size_t> hidden;  // width of each hidden layer; empty: linear scores
   };
 

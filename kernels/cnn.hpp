@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "kernels/classification.hpp"
 #include "kernels/cnn_network.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/data/partition.hpp"
 #include "kernels/for_all.hpp"
 #include "kernels/score.hpp"
+#include "kernels/supervised.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
@@ -32,7 +32,7 @@ class Cnn final : public Workload {
   static constexpr std::size_t evaluation_block = 16;
 
   /// Everything that defines the problem.
-  struct Problem : Classification {
+  struct Problem : Supervised {
     std::string name = "CNN";  // in descriptions
     std::vector<CnnLayer> layers;
     Extent image;             // its size is that of the samples

@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "kernels/classification.hpp"
 #include "kernels/data/dataset.hpp"
 #include "kernels/data/partition.hpp"
 #include "kernels/dense/dense.hpp"
@@ -19,6 +18,7 @@
 #include "kernels/divided_products.hpp"
 #include "kernels/for_all.hpp"
 #include "kernels/score.hpp"
+#include "kernels/supervised.hpp"
 #include "sim/base/section.hpp"
 #include "sim/node/workload.hpp"
 
@@ -30,7 +30,7 @@ class Mlp final : public Workload {
   static constexpr std::size_t evaluation_block = 64;
 
   /// Everything that defines the problem.
-  struct Problem : Classification {
+  struct Problem : Supervised {
     std::vector<std::size_t>
         hidden;               // width of each hidden layer, positive; empty: softmax regression
     bool is_uniform = false;  // the initial model

@@ -101,6 +101,59 @@ void note_read(std::vector<ComponentKey>& keys, const KeyUse& use, const std::st
   }
 }
 
+/// Notes at the rows that come with a choice which other options it has.
+void note_others(std::vector<ComponentKey>& keys, const std::string& choice,
+                 const std::vector<std::string>& options) {
+  for (ComponentKey& key : keys) {
+    if (key.choice != choice || !key.others.empty()) continue;
+    std::ranges::copy_if(options, std::back_inserter(key.others), [&key](const auto& option) {
+      return std::ranges::find(key.options, option) == key.options.end();
+    });
+  }
+}
+
+/// Tells apart, of the keys that come with a choice, those that come with a choice among them: adds those that it brings along,
+/// and gives the condition of those that only some of its options have.
+void note_nested(std::vector<ComponentKey>& keys, const std::string& section_name,
+                 const ProbeRun& run, const Make& make) {
+  const std::vector<ComponentKey> found = keys;
+  for (const ComponentKey& inner : found) {
+    const std::vector<std::string> options = inner.use.options();
+    if (inner.choice.empty() || options.empty()) continue;
+    const auto is_beside = [&inner](const ComponentKey& row) {
+      return row.choice == inner.choice && row.options == inner.options &&
+             row.use.key != inner.use.key;
+    };
+    std::vector<ComponentKey> nested;
+    for (const ComponentKey& row : found) {
+      if (is_beside(row)) nested.push_back({row.use, "", {}, {}, {}});
+    }
+    std::vector<std::vector<KeyUse>> reads;  // [option]
+    for (const std::string& option : options) {
+      reads.push_back(
+          probe(section_name, run, make,
+                {{inner.choice, inner.options[0], "probe"}, {inner.use.key, option, "probe"}}));
+      std::erase_if(reads.back(), [&](const KeyUse& use) {
+        const auto known =
+            std::ranges::find(found, use.key, [](const ComponentKey& row) { return row.use.key; });
+        return use.key == "kind" || (known != found.end() && !is_beside(*known));
+      });
+      for (const KeyUse& use : reads.back()) note_read(nested, use, inner.use.key, option);
+    }
+    note_absences(nested, inner.use.key, options, reads);
+    note_others(nested, inner.use.key, options);
+    std::erase_if(nested, [](const ComponentKey& row) { return row.others.empty(); });
+    std::erase_if(keys, [&](const ComponentKey& row) {
+      return is_beside(row) && find(nested, row.use.key) != nested.end();
+    });
+    for (ComponentKey& row : nested) {
+      row.outer_choice = inner.choice;
+      row.outer_options = inner.options;
+      keys.push_back(std::move(row));
+    }
+  }
+}
+
 /// The keys of a component: those it always reads, then those that come with a choice.
 std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeRun& run,
                                    const Make& make) {
@@ -121,13 +174,9 @@ std::vector<ComponentKey> keys_for(const std::string& section_name, const ProbeR
       }
     }
     note_absences(keys, use.key, options, reads);
-    for (ComponentKey& key : keys) {
-      if (key.choice != use.key) continue;
-      std::ranges::copy_if(options, std::back_inserter(key.others), [&key](const auto& option) {
-        return std::ranges::find(key.options, option) == key.options.end();
-      });
-    }
+    note_others(keys, use.key, options);
   }
+  note_nested(keys, section_name, run, make);
   return keys;
 }
 
@@ -252,9 +301,15 @@ Chapter algorithm_chapter() {
 
 std::string ComponentKey::condition() const {
   if (options.empty() || others.empty()) return "";
+  const auto equation = [](const std::string& key, const std::vector<std::string>& values) {
+    return fmt::format("{} = {}", key, fmt::join(values, " or "));
+  };
+  if (!outer_choice.empty())
+    return fmt::format("with {} and {}: ", equation(outer_choice, outer_options),
+                       equation(choice, options));
   if (options.size() > 2 && others.size() == 1)
-    return fmt::format("unless {} = {}: ", choice, others[0]);
-  return fmt::format("with {} = {}: ", choice, fmt::join(options, " or "));
+    return fmt::format("unless {}: ", equation(choice, others));
+  return fmt::format("with {}: ", equation(choice, options));
 }
 
 std::string ComponentKey::fallback() const {

@@ -18,8 +18,12 @@ struct ComponentKey {
   /// What its default follows from: run.nodes, run.steps, other keys here.
   std::vector<std::string> depends_on;
   bool is_made_up = false;  // its default follows from numbers that the probe makes up
+  std::string outer_choice =
+      "";  // key that decides whether the key of the choice exists; empty: none
+  std::vector<std::string> outer_options = {};
 
-  /// "with fabric = torus or ring: ", "unless compression = none: ", or nothing.
+  /// "with fabric = torus or ring: ", "unless compression = none: ", "with dataset = hdf5 and partition = by_target: ", or
+  /// nothing.
   std::string condition() const;
   /// "required", "none", "by run.nodes", "by bandwidth", "sgd, by compression", or the default.
   std::string fallback() const;

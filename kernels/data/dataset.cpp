@@ -119,6 +119,7 @@ void read_cifar10(const Section& section, DatasetSettings& settings) {
 }
 
 void read_hdf5(const Section& section, DatasetSettings& settings) {
+  settings.kind = "hdf5";
   settings.path = section.resolve_path(section.required<std::string>(
       "path", "HDF5 file with data sets x (samples, features...), y and, optionally, length"));
   settings.test_path = section.resolve_path(
@@ -128,6 +129,7 @@ void read_hdf5(const Section& section, DatasetSettings& settings) {
         read_part(section, "test_fraction", 0.2,
                   "without test_path: this part of the samples, the last, is held out");
   }
+  if (settings.has_targets) return;
   settings.classes = static_cast<int>(read_whole(section, "classes", 0, 0, most_classes,
                                                  "number of classes; 0: largest label + 1"));
 }
@@ -237,7 +239,7 @@ void check_samples(const Dataset& part, int classes, const std::string& origin) 
                             part.samples));
   }
   const int most = (classes > 0 ? classes : most_classes) - 1;
-  for (std::size_t s = 0; s < part.samples; ++s) {
+  for (std::size_t s = 0; s < part.y.size(); ++s) {
     if (part.y[s] < 0 || part.y[s] > most) {
       throw Error(fmt::format("{}: expected labels 0 to {}, found {} at sample {}", origin, most,
                               part.y[s], s));
@@ -267,6 +269,13 @@ DatasetSettings read_dataset_settings(const Section& section) {
   } else {
     read_hdf5(section, settings);
   }
+  return settings;
+}
+
+DatasetSettings read_target_settings(const Section& section) {
+  DatasetSettings settings;
+  settings.has_targets = true;
+  read_hdf5(section, settings);
   return settings;
 }
 
@@ -301,6 +310,12 @@ SplitDataset load_dataset(const DatasetSettings& settings, std::uint64_t seed) {
   }
   check_samples(split.train, settings.classes, train_labels);
   check_samples(split.test, settings.classes, test_labels);
+  if (settings.has_targets) {
+    split.description =
+        fmt::format("{}, {} training and {} test samples, {} features", settings.kind,
+                    split.train.samples, split.test.samples, split.train.features);
+    return split;
+  }
   if (split.train.classes == 0) {
     const int classes = settings.classes > 0
                             ? settings.classes

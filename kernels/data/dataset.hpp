@@ -1,4 +1,4 @@
-// Datasets: the labeled samples that workloads train on, and where they come from, by the key
+// Datasets: the samples that workloads train on, with labels or targets, and where they come from, by the key
 // `dataset`:
 //   digits   handwritten digits shipped with the project (8x8 pixels, 10 classes), or any CSV file of
 //            that shape
@@ -21,7 +21,7 @@
 
 namespace starling {
 
-/// Labeled samples, all of one width. A plain value; all nodes of a workload share it.
+/// Samples with labels or, for a regression, targets, all of one width. A plain value; all nodes of a workload share it.
 struct Dataset {
   /// On cache lines: a row of whole lines is fetched without a part of another one.
   using Floats = std::vector<float, CacheAligned<float>>;
@@ -32,9 +32,12 @@ struct Dataset {
   Floats x{};                          // (samples, features), row-major
   std::vector<std::int32_t> y{};       // (samples), label of each sample
   std::vector<std::int32_t> length{};  // (samples) > 0, or empty if samples have no length
-  std::vector<std::size_t> shape{};    // of one sample, if the file tells more than `features`
+  std::vector<float> target{};  // (samples), in place of classes and y: what is to be predicted
+  std::vector<std::size_t> shape{};  // of one sample, if the file tells more than `features`
 
-  double bytes() const { return 4.0 * static_cast<double>(x.size() + y.size() + length.size()); }
+  double bytes() const {
+    return 4.0 * static_cast<double>(x.size() + y.size() + length.size() + target.size());
+  }
   /// The features of one sample.
   std::span<const float> row(std::size_t sample) const {
     return {x.data() + sample * features, features};
@@ -59,7 +62,8 @@ struct DatasetSettings {
   std::string path;       // digits: empty means the shipped file; hdf5: required
   std::string test_path;  // hdf5: empty means that the last `test_fraction` of `path` is held out
   double test_fraction = 0.2;
-  bool is_padded = false;  // hdf5: rows of two files may be of different width
+  bool is_padded = false;    // hdf5: rows of two files may be of different width
+  bool has_targets = false;  // hdf5: y are numbers, not labels
 
   std::string train_images, train_labels, test_images, test_labels;  // idx
   std::vector<std::string> batches;                                  // cifar10, the test batch last
@@ -79,6 +83,9 @@ struct DatasetSettings {
 /// it before Section::finish().
 DatasetSettings read_dataset_settings(const Section& section);
 
+/// The same for a regression on a file: the keys of `dataset = hdf5` but for `dataset` itself and `classes`.
+DatasetSettings read_target_settings(const Section& section);
+
 /// Reads or makes the dataset. `seed` matters to `blobs` only: files give the same samples, in the
 /// same order and with the same split, under every seed. Throws Error that names the file, what was
 /// expected and what was found.
@@ -93,8 +100,8 @@ std::array<float, 256> scaled_pixels(double mean, double deviation);
 /// IDX (zlib): images of any rank, pixels scaled to 0 .. 1, then shifted and divided. Where a file is missing, the same with
 /// .gz is read.
 SplitDataset load_idx_dataset(const DatasetSettings& settings);
-/// HDF5: x (samples, features...) of numbers, taken as they are, y (samples) of integers and,
-/// optionally, length (samples) of positive integers.
+/// HDF5: x (samples, features...) of numbers, taken as they are, y (samples) of integers, or of numbers if they are targets,
+/// and, optionally, length (samples) of positive integers.
 SplitDataset load_hdf5_dataset(const DatasetSettings& settings);
 /// CIFAR-10: data_batch_1.bin .. data_batch_5.bin and test_batch.bin, pixels scaled to 0 .. 1, then
 /// shifted and divided by color, (32, 32, 3) with channels last.

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <span>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -121,7 +122,27 @@ std::vector<std::int32_t> read_integers(const Source& source, std::size_t sample
   return result;
 }
 
-Dataset read_content(const Handle& file, const std::string& path) {
+/// Throws if a value is no number or infinite; a sample has `width` of them.
+void check_finite(const Source& source, std::span<const float> values, std::size_t width) {
+  const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  if (bad == values.end()) return;
+  throw Error(fmt::format("{}: expected numbers that are finite as float32, found {} at sample {}",
+                          source.name, *bad,
+                          static_cast<std::size_t>(bad - values.begin()) / width));
+}
+
+/// Reads (samples) numbers.
+std::vector<float> read_targets(const Source& source, std::size_t samples) {
+  if (source.shape.size() != 1 || source.shape[0] != samples) {
+    throw Error(fmt::format("{}: expected shape {}, one number per sample of x, found {}",
+                            source.name, samples, to_text(source.shape)));
+  }
+  auto targets = read<std::vector<float>>(source, H5T_NATIVE_FLOAT);
+  check_finite(source, targets, 1);
+  return targets;
+}
+
+Dataset read_content(const Handle& file, const std::string& path, bool has_targets) {
   const Source x = open(file, path, "x", false);
   if (x.shape.size() < 2) {
     throw Error(fmt::format("{}: expected shape (samples, features...), found {}", x.name,
@@ -129,18 +150,16 @@ Dataset read_content(const Handle& file, const std::string& path) {
   }
   Dataset all{.samples = x.shape[0], .features = x.count() / x.shape[0]};
   if (x.shape.size() > 2) all.shape.assign(x.shape.begin() + 1, x.shape.end());
-  all.y = read_integers(open(file, path, "y", true), all.samples, 0);
+  if (has_targets) {
+    all.target = read_targets(open(file, path, "y", false), all.samples);
+  } else {
+    all.y = read_integers(open(file, path, "y", true), all.samples, 0);
+  }
   if (hdf5::check(H5Lexists(file, "length", H5P_DEFAULT)) > 0) {
     all.length = read_integers(open(file, path, "length", true), all.samples, 1);
   }
   all.x = read<Dataset::Floats>(x, H5T_NATIVE_FLOAT);
-  const auto bad =
-      std::find_if(all.x.begin(), all.x.end(), [](float value) { return !std::isfinite(value); });
-  if (bad != all.x.end()) {
-    throw Error(
-        fmt::format("{}: expected numbers that are finite as float32, found {} at sample {}",
-                    x.name, *bad, static_cast<std::size_t>(bad - all.x.begin()) / all.features));
-  }
+  check_finite(x, all.x, all.features);
   return all;
 }
 
@@ -160,7 +179,7 @@ Handle open_file(const std::string& path) {
   }
 }
 
-Dataset read_file(const std::string& path) {
+Dataset read_file(const std::string& path, bool has_targets) {
   if (!std::ifstream(path))
     throw Error(fmt::format("{}: cannot open: no such file, or no right to read it", path));
   if (std::filesystem::is_directory(path))
@@ -169,7 +188,7 @@ Dataset read_file(const std::string& path) {
     throw Error(fmt::format("{}: cannot read: another program has it open to write", path));
   const Handle file = open_file(path);
   try {
-    return read_content(file, path);
+    return read_content(file, path, has_targets);
   } catch (const hdf5::Failure& failure) {
     throw Error(fmt::format("{}: damaged or cut short: {}", path, failure.what()));
   }
@@ -186,6 +205,7 @@ Dataset split_off(Dataset& all, std::size_t first) {
   Dataset rest{.samples = all.samples - first, .features = all.features};
   rest.x = tail(all.x, first * all.features);
   rest.y = tail(all.y, first);
+  rest.target = tail(all.target, first);
   rest.length = tail(all.length, first);
   all.samples = first;
   return rest;
@@ -203,7 +223,7 @@ bool may_be_alike(std::vector<std::size_t> a, std::vector<std::size_t> b) {
 SplitDataset load_hdf5_dataset(const DatasetSettings& settings) {
   const hdf5::Silence silence;
   SplitDataset split;
-  split.train = read_file(settings.path);
+  split.train = read_file(settings.path, settings.has_targets);
   if (settings.test_path.empty()) {
     const auto samples = static_cast<double>(split.train.samples);
     const auto held_out =
@@ -215,7 +235,7 @@ SplitDataset load_hdf5_dataset(const DatasetSettings& settings) {
     split.test = split_off(split.train, split.train.samples - held_out);
     return split;
   }
-  split.test = read_file(settings.test_path);
+  split.test = read_file(settings.test_path, settings.has_targets);
   if (split.test.features != split.train.features && !settings.is_padded) {
     throw Error(fmt::format("{}: x: expected {} features as in {}, found {}", settings.test_path,
                             split.train.features, settings.path, split.test.features));

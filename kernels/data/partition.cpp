@@ -213,15 +213,25 @@ std::string read_sampling(const Section& section) {
                         "mini-batches: each sample once per epoch, or drawn with replacement");
 }
 
+namespace {
+
+std::string read_kind(const Section& section, const std::vector<std::string>& kinds) {
+  return section.choice("partition", kinds, "iid", "how training samples are dealt to the nodes");
+}
+
+std::int64_t read_shards_per_node(const Section& section, std::int64_t fallback) {
+  return read_whole(
+      section, "shards_per_node", fallback, 1, 1'000'000,
+      "pieces of the sorted samples that a node gets; the fewer, the less alike the nodes");
+}
+
+}  // namespace
+
 PartitionSettings read_partition_settings(const Section& section, bool has_sampling) {
   PartitionSettings settings;
-  settings.kind =
-      section.choice("partition", {"iid", "contiguous", "by_label", "dirichlet", "by_length"},
-                     "iid", "how training samples are dealt to the nodes");
+  settings.kind = read_kind(section, {"iid", "contiguous", "by_label", "dirichlet", "by_length"});
   if (settings.kind == "by_label" || settings.kind == "by_length") {
-    settings.shards_per_node = read_whole(
-        section, "shards_per_node", settings.kind == "by_label" ? 2 : 1, 1, 1'000'000,
-        "pieces of the sorted samples that a node gets; the fewer, the less alike the nodes");
+    settings.shards_per_node = read_shards_per_node(section, settings.kind == "by_label" ? 2 : 1);
   } else if (settings.kind == "dirichlet") {
     settings.alpha = read_positive(
         section, "alpha", 1,
@@ -230,6 +240,14 @@ PartitionSettings read_partition_settings(const Section& section, bool has_sampl
                    settings.alpha);
   }
   if (has_sampling) settings.sampling = read_sampling(section);
+  return settings;
+}
+
+PartitionSettings read_target_partition_settings(const Section& section) {
+  PartitionSettings settings;
+  settings.kind = read_kind(section, {"iid", "contiguous", "by_target"});
+  if (settings.kind == "by_target") settings.shards_per_node = read_shards_per_node(section, 1);
+  settings.sampling = read_sampling(section);
   return settings;
 }
 
@@ -254,7 +272,7 @@ std::vector<std::vector<std::int32_t>> partition(const Section& section,
   if (settings.kind == "contiguous") return deal_in_order(train.samples, node_count);
 
   std::vector<std::int32_t> order = shuffled(train.samples, Random(seed, "partition order"));
-  const auto sort_by = [&order](const std::vector<std::int32_t>& keys) {
+  const auto sort_by = [&order](const auto& keys) {
     const auto key = [&keys](std::int32_t sample) {
       return keys[static_cast<std::size_t>(sample)];
     };
@@ -262,6 +280,7 @@ std::vector<std::vector<std::int32_t>> partition(const Section& section,
   };
   if (settings.kind == "by_label") sort_by(train.y);
   if (settings.kind == "by_length") sort_by(train.length);
+  if (settings.kind == "by_target") sort_by(train.target);
   return deal_shards(order, node_count, shards, Random(seed, "partition shards"));
 }
 

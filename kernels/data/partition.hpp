@@ -18,8 +18,8 @@ namespace starling {
 
 /// What a scenario says of dealing and drawing.
 struct PartitionSettings {
-  std::string kind;                  // "iid", "contiguous", "by_label", "dirichlet", "by_length"
-  std::int64_t shards_per_node = 1;  // by_label, by_length
+  std::string kind;  // "iid", "contiguous", "by_label", "dirichlet", "by_length", "by_target"
+  std::int64_t shards_per_node = 1;  // by_label, by_length, by_target
   double alpha = 1;                  // dirichlet
   std::string sampling = "epochs";   // "epochs", "uniform"
 };
@@ -31,11 +31,15 @@ std::string read_sampling(const Section& section);
 /// chosen partition. Call it before Section::finish().
 PartitionSettings read_partition_settings(const Section& section, bool has_sampling = true);
 
+/// The same for samples with targets in place of labels.
+PartitionSettings read_target_partition_settings(const Section& section);
+
 /// Deals every training sample to one node: result[i] are the samples of node i, at least one.
 ///   iid        shuffled and cut into equal parts
 ///   contiguous consecutive samples, as the dataset has them: pages of a text
 ///   by_label   sorted by label, cut into nodes * shards_per_node equal shards, dealt at random [1]
 ///   by_length  the same, sorted by length
+///   by_target  the same, sorted by target
 ///   dirichlet  samples of each label divided in proportions drawn from Dirichlet(alpha) [2]
 /// Equal means: sizes differ by one at most. Throws ScenarioError, located by `section`, if there
 /// are fewer samples than parts, or if by_length meets samples without lengths.

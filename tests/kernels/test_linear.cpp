@@ -2,10 +2,12 @@
 // against the normal equations.
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "kernels/data/made_regression.hpp"
 #include "kernels/linear.hpp"
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
@@ -34,10 +36,17 @@ double objective(const Linear& linear, const std::vector<float>& x) {
   return request.loss;
 }
 
+Linear made_linear(const MadeRegression& made, std::int64_t batch_size = 1) {
+  Supervised problem{.data = make_samples(made), .parts = parts_of(made)};
+  problem.batch_size = batch_size;
+  problem.seed = made.seed;
+  return Linear(std::move(problem));
+}
+
 /// w = u_i, and no bias.
-std::vector<float> true_model(const Linear& linear, NodeId node) {
+std::vector<float> true_model(const MadeRegression& made, NodeId node) {
   std::vector<float> x;
-  for (const double weight : linear.truth(node)) x.push_back(static_cast<float>(weight));
+  for (const double weight : true_weights(made, node)) x.push_back(static_cast<float>(weight));
   x.push_back(0);
   return x;
 }
@@ -52,20 +61,17 @@ void descend(const Linear& linear, Step draw, std::vector<float>& x, float rate)
 
 TEST_CASE("a linear regression's gradient and loss are means over the samples of its node") {
   // 11 samples among 3 nodes: 4, 4 and 3. Batches of three are all of the last node's.
-  const Linear linear({.nodes = 3,
-                       .features = 5,
-                       .samples = 11,
-                       .noise = 0.3,
-                       .node_spread = 1,
-                       .batch_size = 3,
-                       .seed = 4});
+  const MadeRegression made{
+      .nodes = 3, .features = 5, .samples = 11, .noise = 0.3, .node_spread = 1, .seed = 4};
+  const Linear linear = made_linear(made, 3);
+  const Dataset train = make_samples(made).train;
   CHECK(linear.facts().samples == std::vector<std::int64_t>{4, 4, 3});
   const std::vector<float> x{0.5F, -1, 2, 0.25F, -0.75F, 0.125F};
   std::vector<double> gradient(6);
   double loss = 0;
   for (std::size_t s = 8; s < 11; ++s) {
-    const float* z = &linear.train().z[5 * s];
-    double d = double{x[5]} - linear.train().y[s];
+    const auto z = train.row(s);
+    double d = double{x[5]} - train.target[s];
     for (std::size_t k = 0; k < 5; ++k) d += double{x[k]} * z[k];
     for (std::size_t k = 0; k < 5; ++k) gradient[k] += d * z[k] / 3;
     gradient[5] += d / 3;
@@ -81,20 +87,20 @@ TEST_CASE("a linear regression's gradient and loss are means over the samples of
 }
 
 TEST_CASE("without noise the true weights have no loss, and with it that of the noise") {
-  Linear::Problem problem{
-      .features = 7, .samples = 50, .test_samples = 20'000, .batch_size = 50, .seed = 2};
-  const Linear exact(problem);
-  const Answer there = ask(exact, 0, 0, true_model(exact, 0));
+  MadeRegression made{.features = 7, .samples = 50, .test_samples = 20'000, .seed = 2};
+  const std::vector<float> truth = true_model(made, 0);
+  const Linear exact = made_linear(made, 50);
+  const Answer there = ask(exact, 0, 0, truth);
   CHECK(there.loss < 1e-12);
   for (const float g : there.gradient) CHECK(std::abs(g) < 1e-6);
-  CHECK(objective(exact, true_model(exact, 0)) < 1e-12);
+  CHECK(objective(exact, truth) < 1e-12);
 
-  problem.noise = 0.5;
-  const Linear noisy(problem);
-  CHECK(noisy.truth(0) == exact.truth(0));
-  CHECK(objective(noisy, true_model(noisy, 0)) == test::relative(0.125, 0.05));
+  made.noise = 0.5;
+  const Linear noisy = made_linear(made);
+  CHECK(true_model(made, 0) == truth);
+  CHECK(objective(noisy, truth) == test::relative(0.125, 0.05));
   // Away from it by (1, .., 1) and a bias of 2: (7 + 4 + 0.25) / 2.
-  std::vector<float> away = true_model(noisy, 0);
+  std::vector<float> away = truth;
   for (float& weight : away) weight += 1;
   away.back() += 1;
   CHECK(objective(noisy, away) == test::relative(11.25 / 2, 0.05));
@@ -102,34 +108,37 @@ TEST_CASE("without noise the true weights have no loss, and with it that of the 
 
 TEST_CASE("nodes of a linear regression differ by node_spread, and the mean of all is best") {
   const NodeId nodes = 200;
-  const Linear linear({.nodes = nodes,
-                       .features = 10,
-                       .samples = 400,
-                       .test_samples = 20'000,
-                       .node_spread = 0.5,
-                       .seed = 3});
-  const Linear alike({.nodes = nodes, .features = 10, .samples = 400, .seed = 3});
-  CHECK(alike.truth(0) == alike.truth(199));
+  const MadeRegression made{.nodes = nodes,
+                            .features = 10,
+                            .samples = 400,
+                            .test_samples = 20'000,
+                            .node_spread = 0.5,
+                            .seed = 3};
+  const MadeRegression alike{.nodes = nodes, .features = 10, .samples = 400, .seed = 3};
+  CHECK(true_weights(alike, 0) == true_weights(alike, 199));
   std::vector<float> mean(11);
   double spread = 0;
   for (NodeId i = 0; i < nodes; ++i) {
     for (std::size_t k = 0; k < 10; ++k) {
-      const double away = linear.truth(i)[k] - alike.truth(0)[k];
-      mean[k] += static_cast<float>(linear.truth(i)[k] / nodes);
+      const double own = true_weights(made, i)[k];
+      const double away = own - true_weights(alike, 0)[k];
+      mean[k] += static_cast<float>(own / nodes);
       spread += away * away / (10.0 * nodes);
     }
   }
   CHECK(std::sqrt(spread) == doctest::Approx(0.5).epsilon(0.05));
   // There the loss is that of the spread alone, 10 * 0.25 / 2, all of it the nodes' distance from the mean.
-  CHECK(objective(linear, mean) == doctest::Approx(10 * spread / 2).epsilon(0.05));
+  CHECK(objective(made_linear(made), mean) == doctest::Approx(10 * spread / 2).epsilon(0.05));
 }
 
 TEST_CASE("gradient descent on a linear regression ends at the solution of the normal equations") {
   // One feature and the bias: w sum z^2 + c sum z = sum y z and w sum z + c n = sum y.
-  const Linear linear({.features = 1, .samples = 9, .noise = 1, .batch_size = 9, .seed = 5});
+  const MadeRegression made{.features = 1, .samples = 9, .noise = 1, .seed = 5};
+  const Linear linear = made_linear(made, 9);
+  const Dataset train = make_samples(made).train;
   double zz = 0, z1 = 0, yz = 0, y1 = 0;
   for (std::size_t s = 0; s < 9; ++s) {
-    const double z = linear.train().z[s], y = linear.train().y[s];
+    const double z = train.row(s)[0], y = train.target[s];
     zz += z * z;
     z1 += z;
     yz += y * z;
@@ -156,6 +165,7 @@ TEST_CASE("wrong settings of a linear regression are errors at their place in th
   refused("noise", "-1", 2, "workload.noise must be from 0 to 1e+30, got -1");
   refused("node_spread", "-0.5", 2, "workload.node_spread must not be negative, got -0.5");
   refused("sampling", "all", 2, "workload.sampling");
+  refused("dataset", "digits", 2, "test.ini:7: workload.dataset");
 }
 
 }  // namespace starling::test_linear

@@ -86,10 +86,11 @@ class Catalog:
                 self.own[section][kind] = {}
             elif found := re.match(r"\| `(\w+)` \| (.*?) \| (.*) \| (.*?) \|$", line):
                 name, default, values, text = found.groups()
-                condition = re.match(r"(with|unless) (\w+) = ([\w ]+): ", text)
+                condition = re.match(r"(with|unless) (.*?): ", text)
                 keys = self.own[section][kind] if kind else self.shared[section]
                 key = keys.setdefault(name, Key(name, default, values.split(" \\| "), []))  # another row: another condition
-                key.conditions.append(condition and condition.groups())
+                parts = re.findall(r"(\w+) = (\w+(?: or \w+)*)", condition[2]) if condition else []
+                key.conditions.append([(condition[1], *part) for part in parts])
             elif found := re.match(r"Has (no shared|the shared keys but (.*)\.)", line):
                 self.lacking[section, kind] = set(re.findall(r"`(\w+)`", found[2])) if found[2] else None
 
@@ -107,7 +108,7 @@ def is_read(key, chosen, keys):
     def holds(word, other, values):
         value = chosen.get(other, keys[other].default if other in keys else None)
         return (value in values.split(" or ")) == (word == "with")
-    return any(condition is None or holds(*condition) for condition in key.conditions)
+    return any(all(holds(*part) for part in condition) for condition in key.conditions)
 
 
 def draw_value(draw, key):

@@ -264,5 +264,38 @@ class Networks(WorldCase):
             self.assertGreater(views.count(view), 10)
 
 
+class Regression(WorldCase):
+    """On samples and targets of a file, node after node the next ones, which each gradient sees all."""
+
+    def models(self, nodes, steps, topology, algorithm):
+        self.results({"run": {"save_models": True}, "topology": {"kind": topology}, "algorithm": algorithm,
+                      "workload": {"kind": "linear", "dataset": "hdf5", "path": "samples.h5", "test_path": "samples.h5",
+                                   "partition": "contiguous", "batch_size": SAMPLES // nodes}}, [[MS] * steps] * nodes)
+        with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
+            return results["models"][()], results["evaluation/test_loss"][-1]
+
+    def test_gossip_and_ridge(self):
+        rng = np.random.default_rng(2)
+        x = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
+        y = (x @ [1, -2, 0.5, 3] + 5 + rng.normal(size=SAMPLES)).astype(np.float32)
+        with h5py.File(pathlib.Path(self.place.name) / "samples.h5", "w") as samples:
+            samples["x"], samples["y"] = x, y
+        inputs = np.column_stack([x, np.ones(SAMPLES)]).astype(float)  # of weights and bias
+        nodes, rate = 4, 0.1
+        own = np.split(inputs, nodes), np.split(y.astype(float), nodes)
+        w, twin = metropolis(nodes, "ring"), np.zeros((nodes, 5))
+        for _ in range(20):
+            gradients = [z.T @ (z @ model - t) / len(t) for model, z, t in zip(twin, *own)]
+            twin = w @ (twin - rate * np.array(gradients))
+        models, loss = self.models(nodes, 20, "ring", {"kind": "dpsgd", "learning_rate": rate, "order": "adapt_then_combine"})
+        np.testing.assert_allclose(models, twin, rtol=1e-5, atol=1e-5)
+        self.assertAlmostEqual(loss, np.mean((inputs @ twin.mean(axis=0) - y)**2) / 2, places=5)
+
+        decay = 0.3  # sum over all samples of their gradients, and decay of weights and bias: ridge regression
+        ridge = np.linalg.solve(inputs.T @ inputs / SAMPLES + decay * np.eye(5), inputs.T @ y / SAMPLES)
+        models, _ = self.models(nodes, 300, "complete", {"kind": "allreduce", "learning_rate": rate, "weight_decay": decay})
+        np.testing.assert_allclose(models, [ridge] * nodes, rtol=1e-5, atol=1e-5)
+
+
 if __name__ == "__main__":
     main()

@@ -95,6 +95,49 @@ TEST_CASE("an HDF5 file is split by test_fraction, the last samples being held o
       ScenarioError);
 }
 
+TEST_CASE("targets of an HDF5 file are any finite numbers, one per sample") {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path("a.h5");
+  const auto with_targets = [&](auto write_targets) {
+    hdf5_file(path, [&](hid_t file) {
+      write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, five_pairs);
+      write_targets(file);
+    });
+    const Section source = dataset_test::section({{"path", path}, {"test_fraction", "0.4"}});
+    const DatasetSettings settings = read_target_settings(source);
+    source.finish();
+    return load_dataset(settings, 1);
+  };
+  const auto doubles = [](std::vector<double> values, std::vector<hsize_t> shape) {
+    return [=](hid_t file) { write_set(file, "y", H5T_NATIVE_DOUBLE, shape, values); };
+  };
+  const SplitDataset split = with_targets(doubles({-1.5, 0.25, 3, 1e6, -0.125}, {5}));
+  CHECK(split.train.target == std::vector<float>{-1.5F, 0.25F, 3});
+  CHECK(split.test.target == std::vector<float>{1e6F, -0.125F});
+  CHECK(split.train.y.empty());
+  CHECK(split.train.classes == 0);
+  CHECK(split.train.x == Dataset::Floats{0, 0.5f, 1, 1.5f, 2, 2.5f});
+  CHECK(split.bytes() == 4 * 15);
+  CHECK(split.description == "hdf5, 3 training and 2 test samples, 2 features");
+  const SplitDataset whole = with_targets([](hid_t file) {
+    write_set(file, "y", H5T_NATIVE_INT16, {5}, std::vector<std::int16_t>{-7, 2, 0, 300, 1});
+  });
+  CHECK(whole.train.target == std::vector<float>{-7, 2, 0});
+
+  const auto refused = [&](const std::string& message, auto write_targets) {
+    CHECK_THROWS_WITH_AS(with_targets(write_targets), (path + message).c_str(), Error);
+  };
+  refused(": y: expected a data set of this name, found none", [](hid_t) {});
+  refused(": y: expected shape 5, one number per sample of x, found shape 5 x 1",
+          doubles({1, 2, 3, 4, 5}, {5, 1}));
+  refused(": y: expected shape 5, one number per sample of x, found shape 4",
+          doubles({1, 2, 3, 4}, {4}));
+  refused(": y: expected numbers that are finite as float32, found inf at sample 3",
+          doubles({1, 2, 3, 1e39, 5}, {5}));
+  refused(": y: expected numbers, found text",
+          [](hid_t file) { write_set(file, "y", H5T_C_S1, {5}, std::vector<char>(5, 'a')); });
+}
+
 TEST_CASE("samples of an HDF5 file may have any shape") {
   const TemporaryDirectory directory;
   const std::string path = hdf5_file(directory.path("a.h5"), [](hid_t file) {

@@ -165,6 +165,26 @@ TEST_CASE("by_length gives neighbors in length to one node") {
   CHECK(lengths.size() == 7);
 }
 
+TEST_CASE("by_target gives neighbors in target to one node") {
+  Dataset data{.samples = 12, .features = 1};
+  for (std::size_t s = 0; s < 12; ++s) data.target.push_back(static_cast<float>(s * 5 % 12) - 6.5F);
+  const Section section("workload", "test.ini:1", {{"partition", "by_target", "test.ini:7"}});
+  const PartitionSettings settings = read_target_partition_settings(section);
+  section.finish();
+  const Parts parts = partition(section, settings, data, 4, 1);
+  CHECK(all_of(parts) == first_numbers(12));
+  std::set<int> ranges;
+  for (const auto& part : parts) {
+    CHECK(part.size() == 3);
+    const auto range = [&](std::int32_t sample) {
+      return static_cast<int>(data.target[static_cast<std::size_t>(sample)] + 6.5F) / 3;
+    };
+    for (const std::int32_t sample : part) CHECK(range(sample) == range(part[0]));
+    ranges.insert(range(part[0]));
+  }
+  CHECK(ranges == std::set{0, 1, 2, 3});
+}
+
 TEST_CASE("Dirichlet proportions have the variance that alpha implies") {
   // The share of a node in one label of very many samples is Beta(alpha, (n - 1) alpha): mean 1/n,
   // variance (1/n)(1 - 1/n) / (n alpha + 1). n = 4, alpha = 0.5: 3/16 / 3 = 0.0625. 500 labels of

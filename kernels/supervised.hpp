@@ -1,5 +1,5 @@
-// What workloads have in common that tell the classes of a dataset apart, whatever the network: whose samples are whose, how
-// mini-batches are drawn, the keys that say so, and the facts that follow.
+// What workloads have in common that learn the answers of a dataset, labels or targets, whatever the network: whose samples are
+// whose, how mini-batches are drawn, the keys that say so, and the facts that follow.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace starling {
 
 /// All that defines such a problem but the network.
-struct Classification {
+struct Supervised {
   SplitDataset data;                             // train is not empty
   std::vector<std::vector<std::int32_t>> parts;  // training samples of each node, as of partition()
   std::int64_t batch_size = 16;     // a node with fewer samples draws some of them more than once
@@ -32,7 +32,10 @@ struct SampleSettings {
 
 /// Reads the keys of the dataset and its partition and `wire_parameters`, the last ones: calls finish(). `problem` gets what
 /// they say of it.
-SampleSettings read_samples(const Section& section, Classification& problem);
+SampleSettings read_samples(const Section& section, Supervised& problem);
+
+/// The same for a regression on a file: samples with targets.
+SampleSettings read_samples_with_targets(const Section& section, Supervised& problem);
 
 /// The data set that they name. What is wrong with its files is told at the key that names them.
 SplitDataset load_samples(const Section& section, const SampleSettings& settings,
@@ -40,9 +43,9 @@ SplitDataset load_samples(const Section& section, const SampleSettings& settings
 
 /// Deals the samples of `problem` to its nodes.
 void deal_samples(const Section& section, const PartitionSettings& settings, NodeId nodes,
-                  Classification& problem);
+                  Supervised& problem);
 
 /// Sets what the samples say: facts but for the model's.
-void set_samples(WorkloadFacts& facts, const Classification& problem, const BatchSampler& sampler);
+void set_samples(WorkloadFacts& facts, const Supervised& problem, const BatchSampler& sampler);
 
 }  // namespace starling
