@@ -17,8 +17,9 @@
 // up.
 //
 // The server is a fibre on node 0; with `servers` > 1 nodes 0, 1, .. keep a piece each, and a
-// fetched model may mix versions (the inconsistent read of Lian et al., NeurIPS 2015). Momentum and
-// weight decay are the server's, as is Downpour's Adagrad (optimizer = adagrad). The metric "staleness" counts
+// fetched model may mix versions (the inconsistent read of Lian et al., NeurIPS 2015). A node clips each of its
+// gradients (`clip_norm`). Momentum and weight decay are the server's, as is Downpour's Adagrad (optimizer = adagrad):
+// a push is a gradient to it, however many are summed in it. The metric "staleness" counts
 // updates by others between two fetches of a node. A server serves until all nodes have sent all
 // their messages. With `patience`, when that long nobody has sent anything: nodes that wait for slower ones go on without
 // those; if nobody waits, the server ends, and a node that was only slow ends the run when it fetches. `compression` is of pushes,
@@ -54,6 +55,7 @@ struct AsyncParameterServerSettings {
   Duration patience;
   Compression compression;  // of pushes
   OptimizerSettings optimizer;
+  OptimizerSettings of_servers;  // the same without clip_norm, which is of each gradient
 
   bool pushes_after(Step k, Step steps) const {
     return (k + 1) % push_period == 0 || k + 1 == steps;
@@ -74,7 +76,7 @@ class Server {
   Server(Node& node, const AsyncParameterServerSettings& settings)
       : node_(node),
         settings_(settings),
-        optimizer_(settings.optimizer),
+        optimizer_(settings.of_servers),
         x_(shard(node.initial_model(), node.id(), settings.servers)),
         states_(static_cast<std::size_t>(node.nodes())),
         unfinished_(node.nodes()) {
@@ -237,8 +239,8 @@ class Servers {
   /// rate of 0 is lost, so nothing that was held back goes along.
   void push(const Vector& sum, double rate) {
     if (rate > 0) {
-      const double last = std::exchange(rate_, rate);
-      for (Compressor& compressor : compressors_) compressor.scale_residual(last / rate);
+      const double factor = rate_.to(rate);
+      for (Compressor& compressor : compressors_) compressor.scale_residual(factor);
     }
     for (NodeId s = 0; s < settings_.servers; ++s) {
       Compressor without_residual(settings_.compression);
@@ -288,7 +290,7 @@ class Servers {
   Node& node_;
   const AsyncParameterServerSettings& settings_;
   std::vector<Compressor> compressors_;  // (servers)
-  double rate_ = 0;                      // of the last push at one
+  RateChange rate_;                      // from push to push
   double version_ = 0;                   // of the first server's piece, as fetched last
   Step pushes_ = 0;                      // since the last fetch
   Step sent_ = 0;                        // messages to each server
@@ -302,9 +304,10 @@ Task<> run(Node& node, const AsyncParameterServerSettings& settings) {
   Servers servers(node, settings);
   Vector sum;  // of gradients not yet pushed
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(x);
-    if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g.values);
-    accumulate(sum, 1, g.values);
+    const Gradient gradient = co_await node.gradient(x);
+    const Vector g = clipped(settings.optimizer, gradient.values);
+    if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g);
+    accumulate(sum, 1, g);
     if (settings.pushes_after(k, node.steps())) {
       servers.push(sum, settings.optimizer.rate(k - k % settings.push_period));
       sum = {};
@@ -340,7 +343,10 @@ Program async_parameter_server(const Section& section, const Context& context) {
   }
   settings.patience = read_patience(section);
   settings.compression = read_compression(section);
-  settings.optimizer = read_server_optimizer(section, context, settings.servers);
+  settings.optimizer = read_optimizer(section, context);
+  settings.of_servers = settings.optimizer;
+  settings.of_servers.clip_norm = 0;
+  expect_whole_at_server(section, settings.of_servers, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -264,14 +264,17 @@ Compression read_compression(const Section& section, bool feeds_back, std::strin
   return compression;
 }
 
+bool read_rescales_residual(const Section& section) {
+  return section.optional<bool>(
+      "rescale_residual", true,
+      "what was held back counts at the learning rate of its own step; no: at that of the step in "
+      "which it travels, as published");
+}
+
 Code Compressor::encode(Vector v, const Random& stream) {
   return compression_.has_feedback
              ? feedback_.encode(*compression_.codec, std::move(v), stream).code
              : compression_.codec->encode(v, stream);
-}
-
-void Compressor::scale_residual(double factor) {
-  if (feedback_.residual() && factor != 1) feedback_.residual().scale(factor);
 }
 
 }  // namespace starling::algorithms

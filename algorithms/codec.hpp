@@ -115,16 +115,37 @@ Encoded encode(const Codec& codec, const Vector& v, const Random& stream,
 /// Error feedback: what a code loses is added to the next vector before it is encoded.
 ///   p <- v + e,  send Q(p),  e <- p - Q(p)
 /// Seide et al., Interspeech 2014; Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", NeurIPS 2018. The
-/// learning rate belongs into v: a residual does not know that it changed.
+/// learning rate belongs into v: a residual does not know that it changed. Where it comes later, see RateChange.
 class ErrorFeedback {
  public:
   Encoded encode(const Codec& codec, Vector v, const Random& stream);
   /// e; empty before the first code and where nothing is lost.
   Vector& residual() { return residual_; }
+  /// What was held back counts so many times from now on.
+  void scale_residual(double factor) {
+    if (residual_ && factor != 1) residual_.scale(factor);
+  }
 
  private:
   Vector residual_;
 };
+
+/// For residuals of gradients, to which the learning rate comes after they are decoded: what was held back at another rate counts as
+/// if rates were applied before the code is made.
+class RateChange {
+ public:
+  /// What was held back counts so many times when gradients are to be applied at `rate` > 0.
+  double to(double rate) {
+    const double last = std::exchange(rate_, rate);
+    return last > 0 ? last / rate : 1;
+  }
+
+ private:
+  double rate_ = 0;  // none yet
+};
+
+/// Reads `rescale_residual`: whether residuals follow the rate.
+bool read_rescales_residual(const Section& section);
 
 /// What becomes of vectors that a node sends again and again.
 struct Compression {
@@ -147,8 +168,8 @@ class Compressor {
   explicit Compressor(const Compression& compression) : compression_(compression) {}
   bool is_exact() const { return compression_.is_exact(); }
   Code encode(Vector v, const Random& stream);
-  /// What was held back counts so many times from now on: for vectors that a changed learning rate is applied to later.
-  void scale_residual(double factor);
+  /// What was held back counts so many times from now on.
+  void scale_residual(double factor) { feedback_.scale_residual(factor); }
 
  private:
   const Compression& compression_;

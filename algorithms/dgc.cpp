@@ -11,12 +11,14 @@
 // sends whole. `warmup_keep` lists shares for the first stretches of
 // `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
 // keep = 1 masking erases all momentum: plain SGD; without masking that is momentum SGD. With momentum 0 it is error
-// feedback with the learning rate outside.
+// feedback: where the learning rate changes, v_i is scaled so that what waits in it keeps the rate of its own step; published,
+// `rescale_residual = no`, is that of the step in which it travels.
 //
 // Lin, Han, Mao, Wang, Dally, "Deep Gradient Compression", ICLR 2018; momentum 0.9 is theirs. They find the threshold of a
 // tensor from a sample; here the selection is exact (compression = gradient_dropping samples).
 
 #include <cmath>
+#include <utility>
 
 #include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
@@ -33,6 +35,7 @@ namespace {
 struct DgcSettings {
   KeepSchedule keep;
   bool is_masking;
+  bool rescales_residual;
   double clip_norm;  // 0: none
   /// Clipped and chosen from each by itself; empty: the whole.
   std::vector<std::size_t> tensors;
@@ -57,7 +60,9 @@ Task<> run(Node& node, const DgcSettings& settings) {
   const double momentum = settings.optimizer.momentum;
   Vector x = node.initial_model();
   Vector u, v;
+  RateChange rate_change;
   for (Step k = 0; k < node.steps(); ++k) {
+    const double rate = settings.optimizer.rate(k);
     const Gradient gradient = co_await node.gradient(x);
     Vector g = gradient.values;
     if (settings.clip_norm > 0) {
@@ -68,16 +73,22 @@ Task<> run(Node& node, const DgcSettings& settings) {
 
     accumulate(u, settings.optimizer.nesterov ? 1 : momentum, g);
     if (settings.optimizer.nesterov) u.scale(momentum);
+    // What is sent at a rate of 0 is lost: nothing that waits goes along.
+    const bool is_lost = settings.rescales_residual && rate == 0;
+    const Vector waiting = is_lost ? std::exchange(v, {}) : Vector{};
+    const double factor = settings.rescales_residual && !is_lost ? rate_change.to(rate) : 1;
+    if (v && factor != 1) v.scale(factor);
     accumulate(v, 1, u);
     if (settings.optimizer.nesterov) v.add(g);
     const SharedCodec codec = settings.keep.codec(k);
     const Encoded own = encode(*codec, v, code_stream(node, node.id(), k));
     v.add_scaled(-1, own.decoded);
+    if (is_lost) v = waiting;
     if (settings.is_masking) u = transformed(transforms::ClearWhere{}, {u, own.decoded});
 
     const Vector mean = co_await mean_of_codes(node, everybody, tag_of(Channel::collective, k),
                                                codec, own.code, x.size(), k);
-    x.add_scaled(-settings.optimizer.rate(k), mean);
+    x.add_scaled(-rate, mean);
     node.end_step(k, x);
   }
 }
@@ -90,6 +101,7 @@ Program dgc(const Section& section, const Context& context) {
   settings.keep = read_keep_schedule(section, context, settings.tensors);
   settings.is_masking =
       section.optional<bool>("masking", true, "forget the momentum of what is sent");
+  settings.rescales_residual = read_rescales_residual(section);
   settings.clip_norm = read_not_negative(
       section, "clip_norm", 0,
       "largest norm of the sum of all nodes' gradients if they are independent; 0: any");

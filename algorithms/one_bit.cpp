@@ -7,9 +7,9 @@
 //
 // Each node sends 2 (n - 1) / n of a code of the whole model. Q is one bit per entry and two values per column of a weight
 // matrix, the weights into one unit; a vector, or a tensor of a model without matrices, is one column, and so is what a piece
-// has of one. Q may be any other codec. All replicas stay equal. The published rule of the owners is optimizer = adagrad. What
-// phase 1 loses of a gradient takes the learning rate of the step in which it travels. With steps_by = nodes every node takes
-// its own step first,
+// has of one. Q may be any other codec. All replicas stay equal. The published rule of the owners is optimizer = adagrad. Where
+// the learning rate changes, e_i is scaled so that what phase 1 lost of a gradient keeps the rate of its own step; published,
+// `rescale_residual = no`, is that of the step in which it travels. With steps_by = nodes every node takes its own step first,
 //
 //   p_i <- learning_rate * (the optimizer's step for g_i) + e_i;   r_s <- mean_i Q(p_i[s]) + f_s
 //
@@ -31,6 +31,7 @@ struct OneBitSettings {
   SharedCodec codec;
   Step exact_steps;
   bool owners_step;
+  bool rescales_residual;  // where owners step
   OptimizerSettings optimizer;
 };
 
@@ -48,12 +49,18 @@ class CodedPhases {
     }
   }
 
-  /// Sends every owner its piece of `p`.
-  void send_pieces(Step k, const Vector& p) {
+  /// Sends every owner its piece of `p`, which it applies at the learning rate `rate`. At a rate of 0 that is lost, so nothing
+  /// that was held back goes along.
+  void send_pieces(Step k, const Vector& p, double rate) {
+    const double factor = settings_.rescales_residual && rate > 0 ? rate_.to(rate) : 1;
     for (NodeId s = 0; s < node_.nodes(); ++s) {
       if (part(s).size == 0) continue;
+      ErrorFeedback without_residual;
+      ErrorFeedback& feedback =
+          settings_.rescales_residual && rate == 0 ? without_residual : part(s).feedback;
+      feedback.scale_residual(factor);
       const Encoded sent =
-          part(s).feedback.encode(codec(s, k), shard(p, s, node_.nodes()), stream(k, me(), s, 1));
+          feedback.encode(codec(s, k), shard(p, s, node_.nodes()), stream(k, me(), s, 1));
       node_.send_code(s, tag_of(Channel::request, k), sent.code);
     }
   }
@@ -107,6 +114,7 @@ class CodedPhases {
   const OneBitSettings& settings_;
   SharedCodec exact_ = exact_codec();
   std::vector<Part> parts_;     // (owners)
+  RateChange rate_;             // from step to step
   ErrorFeedback own_feedback_;  // of phase 2
 };
 
@@ -123,7 +131,7 @@ Task<> run(Node& node, const OneBitSettings& settings) {
       p = optimizer.direction(p, x);
       p.scale(rate);
     }
-    phases.send_pieces(k, order.ordered(p));
+    phases.send_pieces(k, order.ordered(p), rate);
     Vector r = co_await phases.mean_of_own(k);
     if (r && settings.owners_step) {
       r = optimizer.direction(r, shard(order.ordered(x), node.id(), node.nodes()));
@@ -148,6 +156,7 @@ Program one_bit(const Section& section, const Context& context) {
       section.choice("steps_by", {"owners", "nodes"}, "owners",
                      "who turns gradients into steps: owners of pieces, from the mean, or every "
                      "node before it is sent") == "owners";
+  settings.rescales_residual = settings.owners_step && read_rescales_residual(section);
   settings.optimizer = read_optimizer(section, context);
   expect_whole_gradient(section, settings.optimizer, !settings.owners_step,
                         "which no owner has: take steps_by = nodes");

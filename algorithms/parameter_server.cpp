@@ -96,7 +96,8 @@ Program parameter_server(const Section& section, const Context& context) {
       read_whole(section, "backup_nodes", 0, 0, context.nodes - 1,
                  "nodes whose gradients a step need not wait for; samples and throughput count "
                  "theirs, too"));
-  settings.optimizer = read_server_optimizer(section, context, settings.servers);
+  settings.optimizer = read_optimizer(section, context);
+  expect_whole_at_server(section, settings.optimizer, settings.servers);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

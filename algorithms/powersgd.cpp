@@ -7,8 +7,9 @@
 //
 // Bias vectors, and models without matrices, travel as they are. All P and the vectors go in one allreduce,
 // all Q in a second one that waits for it: 4 rank (m + q) bytes instead of 4 m q. Momentum and weight decay
-// come after that, so all replicas stay equal. The residual is in units of gradients: it does not know the
-// learning rate.
+// come after that, so all replicas stay equal. The residual is in units of gradients. Where the learning rate changes it is scaled,
+// so that what a gradient lost keeps the rate of its own step; published, `rescale_residual = no`, is that of the step in which it
+// travels.
 //
 // Vogels, Karimireddy, Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for Distributed
 // Optimization", NeurIPS 2019, algorithms 1 and 2. The authors' code has the error against the mean (`residual`); the mean over
@@ -27,6 +28,7 @@
 #include <utility>
 
 #include "algorithms/averaging.hpp"
+#include "algorithms/codec.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/registry.hpp"
@@ -41,6 +43,7 @@ struct PowersgdSettings {
   double least_gain;
   Step exact_steps;
   bool is_residual_local;
+  bool rescales_residual;
   bool alternates;
   CollectiveKind collective;
   OptimizerSettings optimizer;
@@ -111,9 +114,17 @@ class LowRankMean {
     return std::ranges::any_of(tensors_, [](const Tensor& a) { return a.rank > 0; });
   }
 
+  /// Tells the learning rate at which the next mean is applied. At a rate of 0 that is lost, so what was held back stays.
+  void come_to(double rate) {
+    if (!settings_.rescales_residual) return;
+    is_lost_ = rate == 0;
+    const double factor = is_lost_ ? 1 : rate_.to(rate);
+    if (residual_ && factor != 1) residual_.scale(factor);
+  }
+
   /// By both sides of the power iteration.
   Task<Vector> by_both_sides(std::span<const NodeId> members, Vector g, Step k) {
-    if (residual_) g.add(residual_);
+    if (residual_ && !is_lost_) g.add(residual_);
     Pieces m = cut(g);
     const Pieces own_p = multiplied(m, q_, Side::p);
     Pieces p = co_await mean_of(members, tag_of(Channel::collective, 2 * k), own_p);
@@ -129,7 +140,7 @@ class LowRankMean {
 
   /// By one side of it, in turn.
   Task<Vector> by_one_side(std::span<const NodeId> members, Vector g, Step k) {
-    if (residual_) g.add(residual_);
+    if (residual_ && !is_lost_) g.add(residual_);
     const bool makes_p = (k - settings_.exact_steps) % 2 == 0;
     const Side side = makes_p ? Side::p : Side::q;
     Pieces fixed = makes_p ? q_ : p_;
@@ -217,6 +228,7 @@ class LowRankMean {
   }
   /// Vectors lose nothing.
   void keep_residual(const Vector& wanted, const Vector& result) {
+    if (is_lost_) return;
     Pieces pieces;
     pieces.reserve(tensors_.size());
     for (const Tensor& a : tensors_) {
@@ -232,6 +244,8 @@ class LowRankMean {
   std::vector<Tensor> tensors_;  // in order of offset; they cover the model
   Pieces p_, q_;                 // as the last step has left them; P where sides alternate
   Vector residual_;
+  RateChange rate_;
+  bool is_lost_ = false;
 };
 
 Task<> run(Node& node, const PowersgdSettings& settings) {
@@ -241,6 +255,7 @@ Task<> run(Node& node, const PowersgdSettings& settings) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
+    low_rank.come_to(settings.optimizer.rate(k));
     Vector mean;
     if (k < settings.exact_steps || !low_rank.compresses()) {
       mean = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
@@ -272,6 +287,7 @@ Program powersgd(const Section& section, const Context& context) {
       section.choice("residual", {"local", "mean"}, "local",
                      "what a node keeps: what its own gradient lost (the paper), or its difference "
                      "from the common result (the authors' code)") == "local";
+  settings.rescales_residual = read_rescales_residual(section);
   settings.alternates =
       section.choice("sides", {"both", "alternating"}, "both",
                      "thin matrices that a step improves: both, in two allreduces, or one in turn, "

@@ -22,12 +22,10 @@ inline NodeId read_servers(const Section& section, NodeId nodes) {
 }
 
 /// Reads the update rule of servers that know a piece of every gradient each.
-inline OptimizerSettings read_server_optimizer(const Section& section, const Context& context,
-                                               NodeId servers) {
-  OptimizerSettings optimizer = read_optimizer(section, context);
+inline void expect_whole_at_server(const Section& section, const OptimizerSettings& optimizer,
+                                   NodeId servers) {
   expect_whole_gradient(section, optimizer, servers == 1,
                         fmt::format("which none of {} servers has: take servers = 1", servers));
-  return optimizer;
 }
 
 /// Piece `s` of `v`; no copy.

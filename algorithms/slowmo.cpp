@@ -96,17 +96,19 @@ class PlainSteps {
   Vector x_;
 };
 
-/// The base's steps of a block, with the plain averages among them.
+/// The base's steps of a block, with the plain averages among them; but for one where the slow step comes, if that `is_whole`.
 template <class Base>
-Task<> take_block(Node& node, const Slow& slow, Base& base, Step first, Step last) {
+Task<> take_block(Node& node, const Slow& slow, Base& base, Step first, Step last, bool is_whole) {
   const Step period = slow.local_period;
   for (;;) {
     const Step end = period > 0 ? std::min(last, first - first % period + period - 1) : last;
     co_await base.take(first, end);
-    if (end == last) co_return;
+    const bool is_due = period > 0 && (end + 1) % period == 0;
+    if (end == last && (is_whole || !is_due)) co_return;
     Vector x = co_await average(node, node.everybody(), tag_of(Channel::collective, 2 * end),
                                 base.model(), slow.mean.collective);
     co_await base.restart(end, x);
+    if (end == last) co_return;
     node.end_step(end, base.model(), base.weight());
     first = end + 1;
   }
@@ -122,8 +124,9 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
   double last_rate = 0;
   for (Step first = 0; first < node.steps(); first += slow.period) {
     const Step k = std::min(first + slow.period, node.steps()) - 1;  // last of the block
-    co_await take_block(node, slow, base, first, k);
-    if (k + 1 == first + slow.period) {
+    const bool is_whole = k + 1 == first + slow.period;
+    co_await take_block(node, slow, base, first, k, is_whole);
+    if (is_whole) {
       // A block that ends at a rate of 0 was made at others.
       const double last = settings.optimizer.rate(k);
       const double rate = last > 0 ? last : last_rate;

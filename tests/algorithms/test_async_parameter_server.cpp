@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <doctest/doctest.h>
 
@@ -29,12 +30,25 @@ TEST_CASE("with one node the asynchronous parameter server is SGD") {
   const std::string served = server_scenario(1, 40, "0.1\nmomentum = 0.5");
   CHECK(test::run(served).models == test::run(exact).models);
   // Without momentum also for rarer exchanges: the node's own steps are those the server takes with
-  // their sum.
-  const Recorder rare = test::run(server_scenario(1, 40, "0.1"),
-                                  {"algorithm.push_period=4", "algorithm.fetch_period=4"});
-  const Recorder plain =
-      test::run(test::quadratic_scenario(1, 40, "ring", "kind = allreduce\nlearning_rate = 0.1"));
-  CHECK(test::largest_difference(rare, plain) < 2e-6);
+  // their sum, clipped or not.
+  for (const std::string clipped : {"0.1", "0.1\nclip_norm = 0.5"}) {
+    const Recorder rare = test::run(server_scenario(1, 40, clipped),
+                                    {"algorithm.push_period=4", "algorithm.fetch_period=4"});
+    const Recorder plain = test::run(
+        test::quadratic_scenario(1, 40, "ring", "kind = allreduce\nlearning_rate = " + clipped));
+    CHECK(test::largest_difference(rare, plain) < 2e-6);
+  }
+}
+
+TEST_CASE("gradients are clipped before servers get their pieces") {
+  // Nodes push and fetch at their end, when all have pushed.
+  const std::string unclipped = server_scenario(4, 12,
+                                                "0.1\npush_period = 12\nfetch_period = 12\n"
+                                                "consistency = bounded\nstaleness_bound = 0\n");
+  const std::string text = unclipped + "clip_norm = 0.5\n";
+  const Recorder one = test::run(text), several = test::run(text, {"algorithm.servers=3"});
+  CHECK(test::largest_difference(one, several) < 2e-6);
+  CHECK(test::largest_difference(one, test::run(unclipped)) > 1e-2);
 }
 
 TEST_CASE("what a code held back is applied at the rate of its gradients, not of a later push") {
@@ -87,8 +101,7 @@ TEST_CASE("nodes of one pace push and fetch in turn, as their two recursions say
     Step push, fetch;
   };
   for (const auto& [push, fetch] : {Periods{1, 1}, {2, 2}, {1, 2}, {2, 1}, {3, 2}}) {
-    for (const bool divided : {false, true}) {
-      CAPTURE(divided);
+    for (const auto& [divided, clip] : {std::pair(false, 1e9), {true, 1e9}, {false, 2.5}}) {
       double server = 0;
       Step version = 0;
       double x[3] = {0, 0, 0};
@@ -96,7 +109,7 @@ TEST_CASE("nodes of one pace push and fetch in turn, as their two recursions say
       Step fetched[3] = {0, 0, 0};
       for (Step k = 0; k < 10; ++k) {
         for (std::size_t i = 0; i < 3; ++i) {
-          const double g = x[i] - 3;
+          const double g = std::clamp(x[i] - 3, -clip, clip);
           sum[i] += g;
           x[i] -= rate(k) * g;
           if ((k + 1) % push == 0 || k == 9) {
@@ -119,6 +132,7 @@ TEST_CASE("nodes of one pace push and fetch in turn, as their two recursions say
                 "algorithm.schedule=step", "algorithm.decay_steps=5", "algorithm.decay_factor=0.25",
                 "algorithm.push_period=" + std::to_string(push),
                 "algorithm.fetch_period=" + std::to_string(fetch),
+                "algorithm.clip_norm=" + std::to_string(clip * std::sqrt(5.0)),
                 std::string("algorithm.stale_gradients=") + (divided ? "divided" : "full")}));
       for (NodeId i = 0; i < 3; ++i)
         CHECK(test::model(recorder, i, 0) ==

@@ -41,10 +41,20 @@ TEST_CASE("DGC that sends everything is momentum SGD without masking, plain SGD 
 
 TEST_CASE(
     "without momentum DGC is error feedback: the learning rate, a power of two, may be in or out") {
-  const Recorder dgc = run("kind = dgc\nkeep = 0.0625\nmomentum = 0\n");
-  CHECK(dgc.models == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").models);
-  CHECK(dgc.nodes == run("kind = allreduce\ncompression = top_k\nkeep = 0.0625\n").nodes);
-  CHECK(test::nodes_agree(dgc));
+  const std::string own = "kind = dgc\nkeep = 0.0625\nmomentum = 0\n";
+  const std::string feedback = "kind = allreduce\ncompression = top_k\nkeep = 0.0625\n";
+  const std::string falls = "schedule = step\ndecay_steps = 4, 7\ndecay_factor = 0.25\n";
+  for (const std::string& schedule : {std::string(), falls}) {
+    const Recorder dgc = run(own + schedule);
+    CHECK(dgc.models == run(feedback + schedule).models);
+    CHECK(dgc.nodes == run(feedback + schedule).nodes);
+    CHECK(test::nodes_agree(dgc));
+  }
+  CHECK(run(own + falls + "rescale_residual = no\n").models != run(own + falls).models);
+  // Every other step at a rate of 0, the others at half the rate: nothing that waits is lost.
+  CHECK(
+      run(own + "schedule = cyclic\ncycle_steps = 2\ncycle_floor = 0\n", {"run.steps=19"}).models ==
+      run(own, {"algorithm.learning_rate=0.03125"}).models);
 }
 
 TEST_CASE("without momentum DGC of tensors is error feedback whose codes are of tensors") {

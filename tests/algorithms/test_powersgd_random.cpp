@@ -21,7 +21,9 @@ namespace {
 
 using Model = std::vector<double>;
 
-constexpr double learning_rate = 0.1;
+/// The learning rate, which falls once.
+constexpr Step falls_at = 3;
+constexpr double rate(Step k) { return k < falls_at ? 0.1 : 0.025; }
 constexpr std::uint64_t seed = 1;
 
 /// Quadratics whose minima change from step to step.
@@ -142,7 +144,7 @@ void put(Model& model, const WeightMatrix& m, const Matrix& a) {
 
 struct Keys {
   std::uint32_t rank;
-  bool is_residual_local, alternates;
+  bool is_residual_local, alternates, rescales_residual;
   Step exact_steps;
   double least_gain, momentum;
 };
@@ -181,8 +183,9 @@ class Reference {
       for (std::size_t i = 0; i < gradients.size(); ++i) {
         wanted.push_back(taken_from(gradients[i], matrices_[t]));
         const Matrix error = taken_from(errors_[i], matrices_[t]);
+        const double scale = keys_.rescales_residual && k > 0 ? rate(k - 1) / rate(k) : 1;
         for (std::size_t e = 0; e < error.values.size(); ++e)
-          wanted[i].values[e] += error.values[e];
+          wanted[i].values[e] += scale * error.values[e];
       }
       const bool makes_p = (k - keys_.exact_steps) % 2 == 0;
       std::vector<Matrix> own;  // what each node would take its own for
@@ -251,7 +254,7 @@ Model reference(const MatricesWorkload& workload, const Keys& keys, NodeId nodes
     const Model mean = power.mean_gradient(gradients, k);
     for (std::size_t e = 0; e < x.size(); ++e) {
       velocity[e] = keys.momentum * velocity[e] + mean[e];
-      x[e] -= learning_rate * velocity[e];
+      x[e] -= rate(k) * velocity[e];
     }
   }
   return x;
@@ -267,6 +270,7 @@ TEST_CASE("PowerSGD is its algorithm in plain loops, whatever the shapes, ranks 
     const Keys keys{.rank = static_cast<std::uint32_t>(1 + random.below(6)),
                     .is_residual_local = random.below(2) == 0,
                     .alternates = random.below(2) == 0,
+                    .rescales_residual = random.below(2) == 0,
                     .exact_steps = static_cast<Step>(random.below(3)),
                     .least_gain = 1.5 * static_cast<double>(random.below(3)),
                     .momentum = 0.5 * static_cast<double>(random.below(2))};
@@ -275,10 +279,13 @@ TEST_CASE("PowerSGD is its algorithm in plain loops, whatever the shapes, ranks 
     const std::string text = fmt::format(
         "[run]\nnodes = {}\nsteps = {}\nseed = {}\n[topology]\nkind = complete\n[network]\nkind = "
         "constant\nlatency = 1 ms\n[compute]\ngradient = 1 ms\n[workload]\nkind = "
-        "quadratic\n[algorithm]\nkind = powersgd\nlearning_rate = {}\nrank = {}\nresidual = "
-        "{}\nsides = {}\nexact_steps = {}\nleast_gain = {}\nmomentum = {}\n",
-        nodes, steps, seed, learning_rate, keys.rank, keys.is_residual_local ? "local" : "mean",
-        keys.alternates ? "alternating" : "both", keys.exact_steps, keys.least_gain, keys.momentum);
+        "quadratic\n[algorithm]\nkind = powersgd\nlearning_rate = {}\nschedule = step\ndecay_steps "
+        "= {}\n"
+        "decay_factor = {}\nrank = {}\nresidual = {}\nsides = {}\nrescale_residual = {}\n"
+        "exact_steps = {}\nleast_gain = {}\nmomentum = {}\n",
+        nodes, steps, seed, rate(0), falls_at, rate(falls_at) / rate(0), keys.rank,
+        keys.is_residual_local ? "local" : "mean", keys.alternates ? "alternating" : "both",
+        keys.rescales_residual ? "yes" : "no", keys.exact_steps, keys.least_gain, keys.momentum);
     CAPTURE(text);
     const Recorder recorder = test::run_on(std::move(workload), text);
     CHECK(test::nodes_agree(recorder));

@@ -45,6 +45,16 @@ TEST_CASE("SlowMo's plain averages within blocks are those of local SGD") {
                    "algorithm.local_period=" + period});
     for (const NodeTotals& node : counted.nodes) CHECK(node.messages_sent == 4 * 2);
   }
+  // Five steps of a block of 12, which no slow step ends: the average after the last one, if one is due, is made.
+  for (const std::string period : {"2", "5"}) {
+    const Recorder cut = test::run(test::quadratic_scenario(6, 5, "ring", slowmo),
+                                   {"algorithm.period=12", "algorithm.local_period=" + period});
+    CHECK(test::largest_difference(
+              cut, test::run(test::quadratic_scenario(
+                       6, 5, "ring",
+                       "kind = local_sgd\nlearning_rate = 0.05\nperiod = " + period))) < 2e-6);
+    CHECK(test::nodes_agree(cut) == (period == "5"));
+  }
   CHECK_THROWS_WITH_AS(
       test::run(test::quadratic_scenario(2, 4, "ring", slowmo), {"algorithm.local_period=4"}),
       doctest::Contains("local_period must be less than period (4), got 4"), ScenarioError);

@@ -139,7 +139,7 @@ def server(p, o, codec, keys, direction, down, down_keys):
     return x, sent
 
 
-def two_phases(p, o, codec, keys, exact_steps):
+def two_phases(p, o, codec, keys, exact_steps, rescales):
     """1-bit SGD, owners step."""
     n, x, sent = p.nodes, p.start.copy(), np.zeros(p.nodes, int)
     errors, error = np.zeros(x.shape), np.zeros(p.dimension)
@@ -147,7 +147,7 @@ def two_phases(p, o, codec, keys, exact_steps):
     owners = [Optimizer(o.settings) for _ in range(n)]
     for k in range(p.steps):
         way = none if k < exact_steps else codec
-        wanted = p.gradient(x) + errors
+        wanted = p.gradient(x) + errors * (o.rate(k - 1) / o.rate(k) if rescales and k else 1)
         x = x.copy()
         for s, piece in enumerate(pieces):
             q, size = codes(p, way, keys, wanted[:, piece], k * n + s)
@@ -161,12 +161,12 @@ def two_phases(p, o, codec, keys, exact_steps):
     return x, sent
 
 
-def deep_gradient_compression(p, o, keep, masks):
+def deep_gradient_compression(p, o, keep, masks, rescales):
     x, u, v, sent, s = p.start, 0, 0, 0, o.settings
     for k in range(p.steps):
         g = p.gradient(x) + s.get("weight_decay", 0) * x
         u = s["momentum"] * (u + g) if s.get("nesterov") else s["momentum"] * u + g
-        v = v + u + (g if s.get("nesterov") else 0)
+        v = v * (o.rate(k - 1) / o.rate(k) if rescales and k else 1) + u + (g if s.get("nesterov") else 0)
         q, size = codes(p, top_k, {"keep": keep}, v, k)
         v = v - q
         u = np.where(q != 0, 0, u) if masks else u
@@ -366,7 +366,7 @@ def blocks_of_steps(p, o, kind, period, keys, policy):
             o.apply("reset")
             sent = sent + broadcast_bytes(p.nodes, p.dimension)
         if done <= 0 or done % period:
-            if keys.get("local_period") and (k + 1) % keys["local_period"] == 0 and k + 1 < p.steps:
+            if keys.get("local_period") and (k + 1) % keys["local_period"] == 0:
                 x = means(x)
                 sent = sent + allreduce_bytes(p.nodes, p.dimension)
             continue
@@ -481,7 +481,9 @@ class CodeTwins(WorldCase):
             for feedback in (True, False):
                 self.expect(lambda p, o, _, f=feedback, c=(codec, keys): allreduce(p, o, *c, f), "allreduce", seed + 1,
                             {**named, "error_feedback": feedback})
-            self.expect(lambda p, o, _, c=(codec, keys): two_phases(p, o, *c, 2), "one_bit", seed + 1, {**named, "exact_steps": 2})
+            for rescales in True, False:
+                self.expect(lambda p, o, _, c=(codec, keys), r=rescales: two_phases(p, o, *c, 2, r), "one_bit", seed + 1,
+                            {**named, "exact_steps": 2, "rescale_residual": rescales})
             down, down_keys = CODECS[len(CODECS) - 1 - seed]
             below = {"downlink_compression": down.__name__, **{f"downlink_{key}": value for key, value in down_keys.items()}}
             for direction, chosen in (("uplink", named), ("both", {**named, **below}), ("downlink", below)):
@@ -496,8 +498,9 @@ class CodeTwins(WorldCase):
 
     def test_parts_of_gradients(self):
         for seed, keep, masks in ((1, 0.2, True), (2, 0.2, False), (3, 1, True), (4, 0.6, False)):
-            self.expect(lambda p, o, _, k=keep, m=masks: deep_gradient_compression(p, o, k, m), "dgc", seed,
-                        {"keep": keep, "masking": masks})
+            for rescales in True, False:
+                self.expect(lambda p, o, _, s=(keep, masks, rescales): deep_gradient_compression(p, o, *s), "dgc", seed,
+                            {"keep": keep, "masking": masks, "rescale_residual": rescales})
         cases = ((0.3, 4, 1, 0), (0, 64, 1, 0), (1, 3, 2, 0), (0.3, 1, 3, 0), (1, 4, 1, 1), (1, 64, 1, 3), (0.3, 3, 2, 2))
         for seed, (share, blocks, period, residual_period) in enumerate(cases):
             self.expect(lambda p, o, _, s=(share, blocks, period, residual_period): detached(p, o, *s), "def", seed + 1, {
