@@ -170,11 +170,11 @@ Task<Message> answer(Node& node, std::span<const GradientCode::Term> terms, Node
                      Step k, Vector x, Tag next_model) {
   Vector combination;
   for (const GradientCode::Term& term : terms) {
-    std::optional<Message> next = node.poll(0, next_model);
-    if (next) co_return std::move(*next);
-    const Gradient g = co_await node.gradient_of(first_part + static_cast<NodeId>(term.part), k, x);
+    const auto owner = first_part + static_cast<NodeId>(term.part);
+    auto [g, next] = co_await node.gradient_unless(0, next_model, owner, k, x);
+    if (!g) co_return std::move(next);
     if (!combination) combination = node.zeros(x.size());
-    combination.add_scaled(term.factor, g.values);
+    combination.add_scaled(term.factor, g->values);
   }
   node.send(0, tag_of(Channel::request), combination, static_cast<double>(k));
   Message next = co_await node.receive(0, next_model);

@@ -87,7 +87,7 @@ std::shared_ptr<SharedGradientCode> read_gradient_code(const Section& section, s
                                                        std::string_view where = "");
 
 /// A node's step `k`: computes the gradients of `terms` at `x`, part p of node first_part + p, sends their combination to
-/// node 0 and answers with the next model, tagged `next_model`. If that is there before a gradient begins, the rest is needless.
+/// node 0 and answers with the next model, tagged `next_model`. When that comes, what is left of the gradients is abandoned.
 Task<Message> answer(Node& node, std::span<const GradientCode::Term> terms, NodeId first_part,
                      Step k, Vector x, Tag next_model);
 

@@ -6,9 +6,8 @@
 //   server    from the first answers that suffice, sum_i a_i c_i = sum_j g_j;   x_{k+1} <- x_k - learning_rate * that / n
 //
 // gradient_code.hpp has the two codes and how a is found. Answers to x_k that come later are dropped. A node
-// computes its parts one after the other and looks for x_{k+1} before each: if it is there, the rest is
-// abandoned. So giving up costs at most the gradient that is under way. With stragglers = 0 it is the
-// synchronous parameter server.
+// computes its parts one after the other and abandons what is left of them when x_{k+1} comes, the gradient under way,
+// too. With stragglers = 0 it is the synchronous parameter server.
 //
 // The server is a fibre on node 0 beside that node's own work; momentum and weight decay are the server's. The metric
 // "answers" counts those that a step took.

@@ -239,6 +239,17 @@ void SimulatedTransport::pass(std::uint32_t timer) {
 }
 
 void SimulatedTransport::compute(GradientWait& wait) {
+  time(wait);
+  wake(*wait.fibre, wait.backward_begin);
+}
+
+void SimulatedTransport::compute(GradientWait& wait, ReceiveWait& unless) {
+  time(wait);
+  unless.deadline = wait.backward_end;
+  receive(unless);
+}
+
+void SimulatedTransport::time(GradientWait& wait) {
   const NodeId node = wait.fibre->node;
   const BatchName batch{wait.owner, wait.draw};
   Duration duration = duration_(node, wait.count, batch);
@@ -254,7 +265,6 @@ void SimulatedTransport::compute(GradientWait& wait) {
   }
   wait.backward_begin = finish(node, now_, duration - wait.backward);
   wait.backward_end = finish(node, now_, duration);
-  wake(*wait.fibre, wait.backward_begin);
 }
 
 Time SimulatedTransport::finish(NodeId node, Time begin, Duration work) {

@@ -97,12 +97,15 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void post(NodeId node, Tag tag) override;
   void ask(NodeId node, const Pattern& pattern) override;
   void compute(GradientWait& wait) override;
+  void compute(GradientWait& wait, ReceiveWait& unless) override;
   void wake(Fibre& fibre, Time time) override;
   Time finish(NodeId node, Time begin, Duration work) override;
   bool meet(MeetWait& wait) override;
   bool announce(NodeId source, Tag tag, double number) override;
 
  private:
+  /// Finds out when the gradient will be there.
+  void time(GradientWait& wait);
   /// What an event's payload means; in its low bits.
   enum class Kind : std::uint64_t { resume, delivery, network_timer, deadline, back, leave };
   static constexpr int kind_bits = 3;

@@ -28,6 +28,15 @@ void GradientWorker::submit(Work work) {
   submitted_.notify_one();
 }
 
+void GradientWorker::abandon(const ReceiveWait& unless) {
+  std::lock_guard lock(mutex_);
+  for (std::list<Work>* works : {&queue_, &done_}) {
+    for (Work& work : *works) {
+      if (work.unless == &unless) work.wait = nullptr;
+    }
+  }
+}
+
 std::list<GradientWorker::Work> GradientWorker::take_finished() {
   std::lock_guard lock(mutex_);
   return std::exchange(done_, {});

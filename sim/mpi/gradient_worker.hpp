@@ -21,7 +21,8 @@ class GradientWorker {
  public:
   /// A gradient to compute and who waits for it.
   struct Work {
-    GradientWait* wait;
+    GradientWait* wait;   // null: nobody any more
+    ReceiveWait* unless;  // waits beside it, or null
     ComputeGraph::Job job;
     Time begin;
     std::exception_ptr failure;  // what the workload threw
@@ -33,6 +34,8 @@ class GradientWorker {
   ~GradientWorker();
 
   void submit(Work work);
+  /// Nobody waits for the gradient any more beside which `unless` waited. It is computed nevertheless.
+  void abandon(const ReceiveWait& unless);
   /// What has been computed since the last call, in the order of submission.
   std::list<Work> take_finished();
   /// Sleeps until a gradient is computed, at most for `nap`; not at all if one is waiting to be

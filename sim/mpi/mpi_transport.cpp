@@ -93,7 +93,10 @@ void MpiTransport::push(const Event& event) {
 
 void MpiTransport::receive(ReceiveWait& wait) {
   mailbox_.enqueue(wait.fibre->node, wait);
-  if (!wait.has_deadline()) return;
+  if (wait.has_deadline()) set_deadline(wait);
+}
+
+void MpiTransport::set_deadline(ReceiveWait& wait) {
   if (free_timers_.empty()) {
     free_timers_.push_back(static_cast<std::uint32_t>(timers_.size()));
     timers_.push_back(nullptr);
@@ -104,21 +107,33 @@ void MpiTransport::receive(ReceiveWait& wait) {
   push({std::max(wait.deadline, now()), sequence_++, nullptr, wait.timer});
 }
 
-void MpiTransport::compute(GradientWait& wait) {
+void MpiTransport::compute(GradientWait& wait, ReceiveWait& unless) {
+  mailbox_.enqueue(wait.fibre->node, unless);
+  begin(wait, &unless);
+}
+
+void MpiTransport::begin(GradientWait& wait, ReceiveWait* unless) {
   const Time begin = now();
-  GradientWorker::Work work{&wait, graph_.begin_gradient(wait.owner, wait.draw, wait.x), begin,
-                            nullptr};
+  GradientWorker::Work work{&wait, unless, graph_.begin_gradient(wait.owner, wait.draw, wait.x),
+                            begin, nullptr};
   wait.x = {};
   ++statistics_.gradients;
   if (!graph_.has_numbers()) {
     graph_.finish_gradient(work.job);
     wait.result = std::move(work.job.result);
-    return wake(*wait.fibre,
-                after(begin, duration_(wait.fibre->node, wait.count, {wait.owner, wait.draw})));
+    return end(wait, unless,
+               after(begin, duration_(wait.fibre->node, wait.count, {wait.owner, wait.draw})));
   }
   note_made(graph_.parameters());
   ++gradients_under_way_;
+  if (unless != nullptr) abandonable_.push_back(unless);
   worker_.submit(std::move(work));
+}
+
+void MpiTransport::end(const GradientWait& wait, ReceiveWait* unless, Time time) {
+  if (unless == nullptr) return wake(*wait.fibre, time);
+  unless->deadline = time;
+  set_deadline(*unless);
 }
 
 // --- The scheduler's round -----------------------------------------------------------------------
@@ -200,11 +215,13 @@ bool MpiTransport::finish_gradients() {
   std::list<GradientWorker::Work> finished = worker_.take_finished();
   for (GradientWorker::Work& work : finished) {
     --gradients_under_way_;
+    if (work.wait == nullptr) continue;  // abandoned
+    std::erase(abandonable_, work.unless);
     GradientWait& wait = *work.wait;
     if (work.failure) rethrow_for(wait, work.failure);
     graph_.finish_gradient(work.job);
     wait.result = std::move(work.job.result);
-    wake(*wait.fibre, end_of(wait, work.begin));
+    end(wait, work.unless, end_of(wait, work.begin));
   }
   return !finished.empty();
 }
@@ -232,6 +249,8 @@ bool MpiTransport::deliver_arrivals() {
     if (wait->has_deadline()) {
       timers_[wait->timer] = nullptr;
       --live_events_;
+    } else if (std::erase(abandonable_, wait) > 0) {
+      worker_.abandon(*wait);
     }
     act(*wait->fibre);
   }

@@ -84,7 +84,9 @@ class MpiTransport final : public Transport {
   Time read_clock(NodeId node) override;
   void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
-  void compute(GradientWait& wait) override;
+  void compute(GradientWait& wait) override { begin(wait, nullptr); }
+  /// A gradient that is under way when it is abandoned is computed nevertheless: those of this rank that come next wait for that.
+  void compute(GradientWait& wait, ReceiveWait& unless) override;
   void wake(Fibre& fibre, Time time) override;
   bool meet(MeetWait&) override { return false; }
   bool announce(NodeId, Tag, double) override { return false; }
@@ -105,7 +107,11 @@ class MpiTransport final : public Transport {
   void start_clock();
   bool move_messages();
   bool go_on();
+  void begin(GradientWait& wait, ReceiveWait* unless);
   bool finish_gradients();
+  /// Who waits for a gradient that is there goes on at `time`, unless a message comes before.
+  void end(const GradientWait& wait, ReceiveWait* unless, Time time);
+  void set_deadline(ReceiveWait& wait);
   /// When a gradient that is computed ends, by its modelled duration.
   Time end_of(const GradientWait& wait, Time begin) const;
   bool deliver_arrivals();
@@ -148,6 +154,7 @@ class MpiTransport final : public Transport {
 
   std::int64_t acted_ = 0;
   std::int64_t gradients_under_way_ = 0;
+  std::vector<const ReceiveWait*> abandonable_;  // that wait beside some of these
   std::optional<Census::Counts> last_counts_;
   std::string failure_;         // of this rank
   bool is_halted_ = false;      // it is one of a program alone

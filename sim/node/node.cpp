@@ -71,14 +71,24 @@ Node::ComputeGradient Node::gradient_of(NodeId owner, Step draw, const Vector& x
   return compute(owner, draw, x, false);
 }
 
+Node::GradientUnless Node::gradient_unless(NodeId source, Tag tag, NodeId owner, Step draw,
+                                           const Vector& x) {
+  check_gradient(owner, draw, x);
+  return {*this, {source, tag}, owner, draw, x};
+}
+
 Node::ComputeGradient Node::gradient_in_pieces(const Vector& x) {
   return compute(id_, draws_, x, world_.plan.overlaps_backward);
 }
 
 Node::ComputeGradient Node::compute(NodeId owner, Step draw, const Vector& x, bool is_in_pieces) {
+  check_gradient(owner, draw, x);
+  return {world_, batch(owner, draw), x, is_in_pieces};
+}
+
+void Node::check_gradient(NodeId owner, Step draw, const Vector& x) const {
   ensure(owner >= 0 && owner < nodes() && draw >= 0, "a gradient of a mini-batch that nobody has");
   ensure(x.size() == parameters(), "a gradient at a vector that is no model");
-  return {world_, batch(owner, draw), x, is_in_pieces};
 }
 
 Time Node::time_of(const Piece& piece) const {
@@ -193,21 +203,43 @@ Node::Meet Node::meet(Tag tag, std::span<const NodeId> members, CollectiveKind k
   return {world_, tag, members, kind, code.words, bytes_on_wire(code)};
 }
 
+void Node::ComputeGradient::account() {
+  if (!wait_.fibre->is_program()) return;
+  const bool goes_on = wait_.backward_begin < wait_.backward_end;  // beside what comes next
+  world_.observer.spend(wait_.fibre->node, Activity::compute, wait_.since,
+                        goes_on ? wait_.backward_begin : world_.transport.now());
+}
+
 Gradient Node::ComputeGradient::await_resume() {
   const NodeId node = wait_.fibre->node;
   if (wait_.is_in_pieces) {
     world_.backward[static_cast<std::size_t>(node)] = {wait_.backward_begin, wait_.backward_end,
                                                        wait_.backward};
   }
-  if (wait_.fibre->is_program()) {
-    const bool goes_on = wait_.backward_begin < wait_.backward_end;  // beside what comes next
-    world_.observer.spend(node, Activity::compute, wait_.since,
-                          goes_on ? wait_.backward_begin : world_.transport.now());
-  }
+  account();
   Gradient result =
       wait_.x ? world_.graph.gradient(wait_.owner, wait_.draw, wait_.x) : std::move(wait_.result);
   world_.observer.record(node, "train_loss", step_, result.loss);
   return result;
+}
+
+void Node::GradientUnless::await_suspend(std::coroutine_handle<> handle) {
+  World& world = node_.world_;
+  GradientWait& wait =
+      gradient_.emplace(world, node_.batch(owner_, draw_), x_, /*is_in_pieces=*/false).wait_;
+  world.transport.suspend(wait, handle, true);
+  unless_.fibre = wait.fibre;
+  unless_.since = wait.since;
+  world.transport.compute(wait, unless_);
+}
+
+Node::GradientUnless::Result Node::GradientUnless::await_resume() {
+  if (unless_.message == nullptr) return {gradient_->await_resume(), {}};
+  if (gradient_) {
+    unless_.fibre->last_sent = unless_.message->sent;
+    gradient_->account();
+  }
+  return {std::nullopt, std::move(*unless_.message)};
 }
 
 Message Node::Select::message() {

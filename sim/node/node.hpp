@@ -108,6 +108,10 @@ class Node {
   /// Gradient of the draw-th mini-batch of node `owner`, whose samples this node holds, too (coded computing). Takes the
   /// time of a gradient of this node.
   ComputeGradient gradient_of(NodeId owner, Step draw, const Vector& x);
+  /// The same, but abandoned as soon as a message by `tag` comes from `source`: then the answer is that message, and the node has
+  /// computed until it came, or not at all if it was there.
+  class GradientUnless;
+  GradientUnless gradient_unless(NodeId source, Tag tag, NodeId owner, Step draw, const Vector& x);
   /// The same, but goes on when the backward pass begins if exchanges overlap it (ExchangePlan): piece by piece the
   /// gradient may then be used after stage_out(). For the program alone, which awaits finish_backward() before its step
   /// ends.
@@ -243,6 +247,7 @@ class Node {
     return {owner, draw, draws_++, step};
   }
 
+  void check_gradient(NodeId owner, Step draw, const Vector& x) const;
   ComputeGradient compute(NodeId owner, Step draw, const Vector& x, bool is_in_pieces);
   /// Waits as long as cost(Host) says; not at all where there is no Host.
   template <class Cost>
@@ -378,9 +383,41 @@ class [[nodiscard]] Node::ComputeGradient {
   Gradient await_resume();
 
  private:
+  friend class Node::GradientUnless;
+  /// Accounts for what was computed so far.
+  void account();
+
   World& world_;
   Step step_;
   GradientWait wait_;
+};
+
+class [[nodiscard]] Node::GradientUnless {
+ public:
+  GradientUnless(Node& node, Pattern pattern, NodeId owner, Step draw, const Vector& x)
+      : node_(node), pattern_{pattern}, owner_(owner), draw_(draw), x_(x) {
+    unless_.patterns = pattern_;
+  }
+  bool await_ready() {
+    unless_.message = node_.world_.transport.mailbox().take(node_.id(), pattern_, unless_.matched);
+    return unless_.message != nullptr;
+  }
+  void await_suspend(std::coroutine_handle<> handle);
+  /// One of the two.
+  struct Result {
+    std::optional<Gradient> gradient;
+    Message message;
+  };
+  Result await_resume();
+
+ private:
+  Node& node_;
+  std::array<Pattern, 1> pattern_;
+  NodeId owner_;
+  Step draw_;
+  const Vector& x_;
+  std::optional<ComputeGradient> gradient_;  // once it has begun
+  ReceiveWait unless_;
 };
 
 class [[nodiscard]] Node::Select {

@@ -45,6 +45,9 @@ class Transport {
   virtual void ask(NodeId, const Pattern&) {}
   /// Suspends while the gradient is computed. A simulated one is best recorded late, beside the sums that read it.
   virtual void compute(GradientWait& wait) = 0;
+  /// The same, until a message matches `unless`, of the same fibre: then that has it, and the gradient is abandoned. The mailbox
+  /// has been asked.
+  virtual void compute(GradientWait& wait, ReceiveWait& unless) = 0;
   /// Resumes a suspended fibre at `time`; at once, in the order of calls, if that is not later than now.
   virtual void wake(Fibre& fibre, Time time) = 0;
   /// When `node` has done work of that duration, begun at `begin`; later than after() says if it is away meanwhile.

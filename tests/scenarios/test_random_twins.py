@@ -353,7 +353,7 @@ def places(slow, clusters, stragglers):
 
 
 def gradient_coding(t, stragglers, is_cyclic, clusters=0, slow_factor=math.inf):
-    """Every node computes one part more than there may be stragglers (of its cluster), and looks for the next model before each.
+    """Every node computes one part more than there may be stragglers (of its cluster), and stops when the next model comes.
     With clusters the server sends the first model, too, and spreads those that were slow in the last step."""
     parts, size, center = stragglers + 1, t.nodes // max(1, clusters), np.mean(t.centers)
 
@@ -393,8 +393,10 @@ def gradient_coding(t, stragglers, is_cyclic, clusters=0, slow_factor=math.inf):
             for _ in range(parts):
                 if m := t.world.take(i, tagged(("model", k))):
                     break
-                yield "compute", begun
+                end = t.world.end_of_work(i, t.world.durations[i][begun])
                 begun += 1
+                if m := (yield tagged(("model", k)), end):
+                    break
             else:
                 t.world.send(i, 0, "answer", None, k)
                 m = yield come(0, ("model", k))

@@ -67,6 +67,27 @@ Task<> compute_and_serve(Node& node, Log& log) {
   }
 }
 
+/// Node 1 sends at 0, 0.4 and 2.6 ms.
+Task<> abandon(Node& node, Log& log) {
+  if (node.id() == 1) {
+    node.send(0, 7, {}, 1);
+    co_await node.sleep(400us);
+    node.send(0, 7, {}, 2);
+    co_await node.sleep(2200us);
+    node.send(0, 7, {}, 3);
+    co_return;
+  }
+  co_await node.sleep(100us);  // the first message is there
+  const Vector x = node.initial_model();
+  for (Step k = 0; k < 4; ++k) {
+    const auto got = co_await node.gradient_unless(1, 7, 0, k, x);
+    log.push_back((got.gradient ? "gradient" : "message " + std::to_string(got.message.number)) +
+                  " at " + std::to_string(to_seconds(node.now())));
+  }
+  const Message last = co_await node.receive(1, 7);
+  log.push_back("message " + std::to_string(last.number));
+}
+
 Task<> wait_for_each_other(Node& node) { co_await node.receive(1 - node.id(), 3); }
 
 Task<> fail_later(Node& node) {
@@ -198,6 +219,15 @@ TEST_CASE("a node serves messages while it computes") {
   simulation.run([&log](Node& node) { return compute_and_serve(node, log); });
   CHECK(log == Log{"served at 0.000010", "computed at 0.001000"});
   CHECK(simulation.recorder.nodes[0].compute == Duration(std::chrono::milliseconds(1)));
+}
+
+TEST_CASE("a gradient is abandoned when the message comes, and does not begin if it was there") {
+  Simulation simulation(2);
+  Log log;
+  simulation.run([&log](Node& node) { return abandon(node, log); });
+  CHECK(log == Log{"message 1.000000 at 0.000100", "message 2.000000 at 0.000410",
+                   "gradient at 0.001410", "gradient at 0.002410", "message 3.000000"});
+  CHECK(simulation.recorder.nodes[0].compute == Duration(2310us));
 }
 
 TEST_CASE(

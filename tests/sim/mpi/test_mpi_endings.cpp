@@ -164,8 +164,8 @@ TEST_CASE("a gradient is handed over where no memory is left") {
   workload.before_gradient = [](const GradientRequest&) { largest_block = 0; };
   Surroundings around(1, workload, 1, ComputeGraph::Execution::inline_);
   GradientWorker worker(workload);
-  worker.submit(
-      {nullptr, around.graph.begin_gradient(0, 0, around.graph.initial_model()), Time{}, nullptr});
+  worker.submit({nullptr, nullptr, around.graph.begin_gradient(0, 0, around.graph.initial_model()),
+                 Time{}, nullptr});
   while (largest_block != 0) worker.nap(std::chrono::milliseconds(1));
   worker.nap(std::chrono::hours(1));
   largest_block = any_block;

@@ -363,6 +363,54 @@ TEST_CASE("a node answers while it computes") {
   if (session().rank() == 0) CHECK(could_serve);
 }
 
+/// Node 0 gives up its first gradient for a message of the last node.
+Task<> give_up(Node& node, ComputeGraph& graph, std::atomic<bool>& has_given_up) {
+  const NodeId last = node.nodes() - 1;
+  if (node.id() == last) {
+    co_await node.receive(0, 1);
+    co_await node.sleep(std::chrono::milliseconds(5));
+    node.send(0, 2, {}, 17);
+    co_await node.receive(0, 3);
+    node.send(0, 2, {}, 18);
+    co_return;
+  }
+  if (node.id() != 0) co_return;
+  node.send(last, 1);
+  const Vector x = node.initial_model();
+  const auto first = co_await node.gradient_unless(last, 2, 0, 1, x);
+  CHECK(!first.gradient);
+  CHECK(first.message.number == 17);
+  has_given_up = true;
+  const auto second = co_await node.gradient_unless(last, 2, 0, 2, x);
+  if (!second.gradient) throw Error("a gradient is given up for nothing");
+  if (graph.has_numbers()) CHECK(graph.read(second.gradient->values)[0] == 2.5F);
+  node.send(last, 3);
+  const Message late = co_await node.receive(last, 2);
+  CHECK(late.number == 18);
+}
+
+TEST_CASE("a gradient is given up when the message comes, while it is computed or lasts") {
+  const NodeId nodes = std::max(2, session().ranks());
+  // While the kernel computes; while what is computed lasts; where there are no numbers.
+  for (const std::string when : {"computed", "lasting", "without numbers"}) {
+    CAPTURE(when);
+    Quadratic workload(nodes, 4, 0, when != "without numbers");
+    std::atomic<bool> has_given_up = false;
+    workload.before_gradient = [&](const GradientRequest& request) {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (when == "computed" && request.draw == 1 && !has_given_up &&
+             std::chrono::steady_clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    };
+    SmallRun run(nodes, workload, 1, [&](NodeId, Step count, BatchName) {
+      return from_seconds(count == 0 && when != "computed" ? 3600 : 0.001);
+    });
+    run([&](Node& node) { return give_up(node, run.around.graph, has_given_up); });
+    if (session().rank() == 0) CHECK(has_given_up);
+  }
+}
+
 Task<> change_during_gradient(Node& node, ComputeGraph& graph, std::shared_ptr<Vector> x) {
   const Gradient g = co_await node.gradient(*x);
   CHECK(graph.read(g.values)[0] == 0.5F - static_cast<float>(node.id()));
