@@ -10,7 +10,8 @@
 // starts `exchanges_per_step` exchanges per gradient, one after the other, with partners drawn at
 // random (the paper) or in turn (its authors' code): all that they know by growing number from its own on, or by distance, +1, -1,
 // +3, -3, .., so that nodes in step meet different ones. Where they take longer than gradients, those of earlier gradients that have
-// not begun by the last one are left out, as communication ends with the training.
+// not begun by the last one are left out, as communication ends with the training. The metrics "exchanges" and "exchanges_behind"
+// count those that have begun, and those that gradients so far allow and that have not.
 //
 // Both sources split the nodes: odd ones are active and start exchanges, even ones are passive and only
 // answer, so that a node takes part in one exchange per gradient, not two. pairs = bipartite does so on
@@ -160,12 +161,17 @@ Task<> AdpsgdSteps::take(Step first, Step last) {
   for (Step k = first; k <= last; ++k) {
     ++begun_;
     // Where the network cannot keep up, nobody makes up for it when the steps have ended.
-    owed_ = settings_.exchanges_per_step + (k < last ? owed_ : 0);
+    if (k == last) left_out_ += std::exchange(owed_, 0);
+    owed_ += settings_.exchanges_per_step;
     gradient_begun_.notify();
     const Vector snapshot = x_;
     const Gradient g = co_await node_.gradient_in_pieces(snapshot);
     if (node_.plan().overlaps_backward) co_await meet_copy_on_host(node_, snapshot);
     optimizer_.update(x_, g.values, snapshot, k);
+    if (is_active()) {
+      node_.record("exchanges", k, static_cast<double>(exchanges_));
+      node_.record("exchanges_behind", k, static_cast<double>(left_out_ + owed_));
+    }
     if (k < last) node_.end_step(k, x_);
   }
 }

@@ -50,6 +50,7 @@ class AdpsgdSteps {
   PairAveraging pairs_;
   Step begun_ = 0;      // gradients
   Step owed_ = 0;       // exchanges that they allow, and that have not begun
+  Step left_out_ = 0;   // that will not begin any more
   Step exchanges_ = 0;  // that have begun
   bool is_exchanging_ = false;
   Signal gradient_begun_;

@@ -19,8 +19,10 @@ std::unique_ptr<NetworkModel> loggp(const Section& section, NodeId nodes, std::u
   LogGPCosts costs{};
   costs.latency = read_unless_preset(section, "latency", preset, &Preset::latency,
                                      "L: the way of a byte through the network");
-  costs.overhead = read_unless_preset(section, "overhead", preset, &Preset::overhead,
-                                      "o: processor time per message, at each end");
+  costs.overhead =
+      read_unless_preset(section, "overhead", preset, &Preset::overhead,
+                         "o: processor time per message, at each end; the receiving processor is "
+                         "also busy while the bytes come, and sends nothing meanwhile");
   costs.gap = section.optional<Duration>("gap", fallback.gap,
                                          "g: shortest time between messages of one port");
   const auto bandwidth = read_unless_preset(section, "bandwidth", preset, &Preset::bandwidth,

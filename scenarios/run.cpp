@@ -85,7 +85,7 @@ void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharin
   if (settings.marks_divergence) observer_->leave_out_diverged();
   if (settings.swa_start > 0 && graph_->has_numbers())
     observer_->average_steps(settings.swa_start, settings.swa_period);
-  network_log_ = std::make_unique<NetworkLog>(settings.timeline_until);
+  network_log_ = std::make_unique<NetworkLog>(recorder_.timeline_end());
   reserve_ =
       map_zeros(reserve_bytes + 2 * sizeof(NodeTotals) * static_cast<std::size_t>(settings.nodes));
   nodes_here_ = settings.nodes;
@@ -281,6 +281,8 @@ void Run::note_machinery() {
   statistics["graph.mean_transform_batch"] = ratio(graph.transforms, graph.transform_batches);
   statistics["graph.mean_distance_batch"] = ratio(graph.distances, graph.distance_batches);
   statistics["graph.mean_evaluation_batch"] = ratio(graph.evaluations, graph.evaluation_batches);
+  if (recorder_.timeline_end().is_full())
+    statistics["timeline.full_seconds"] = to_seconds(recorder_.timeline_until());
   recorder_.machine["processor_seconds"] = fmt::format("{:.3f}", process_time() - process_start_);
   // What every process that shares the run does alike: the timeline, and the plan of who computes what.
   recorder_.machine["timeline_seconds"] = fmt::format("{:.3f}", thread_time() - thread_start_);

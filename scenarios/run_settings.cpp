@@ -94,8 +94,10 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
   read_evaluations(section, s);
   read_ends(section, s);
   read_swa(section, s);
-  s.timeline_until = Time(section.optional<Duration>(
-      "timeline", Duration{0}, "virtual time until which every node's activity is kept"));
+  s.timeline_until =
+      Time(section.optional<Duration>("timeline", Duration{0},
+                                      "virtual time until which every node's activity, and the "
+                                      "load of links, is kept; at most 10 million stretches"));
   s.output = section.optional<std::string>("output", default_output(scenario_name), "results file");
   section.expect(!s.output.empty(), "output", "must name a file");
   s.save_models = section.optional<bool>(

@@ -33,6 +33,11 @@ struct Points {
   std::vector<std::vector<double>> numbers;      // (points, outcomes); NaN: not known
 
   std::size_t count() const { return values.size(); }
+  /// One for all where the sweep has one.
+  std::string seed_of(std::size_t point) const {
+    const auto key = std::ranges::find(keys, seed_key);
+    return key == keys.end() ? "" : values[point][static_cast<std::size_t>(key - keys.begin())];
+  }
 };
 
 /// The table that a sweep leaves in its folder.
@@ -205,9 +210,11 @@ std::vector<Group> pair_up(const std::vector<std::size_t>& first,
   return groups;
 }
 
-/// Of the pairs in which both sides know an outcome.
+/// Of the pairs in which both sides know an outcome. What pairs of one seed have in common, such as data and batches, is one draw:
+/// the interval is that of means over each seed's pairs.
 struct Difference {
   std::size_t pairs = 0;
+  std::size_t seeds = 0;
   double first = 0, second = 0;  // means
   double mean = 0;
   double interval = std::nan("");  // half of it
@@ -216,23 +223,34 @@ struct Difference {
 };
 
 Difference difference_of(const Pairs& pairs, std::size_t outcome, const Points& points) {
+  struct Sum {
+    std::size_t pairs = 0;
+    double first = 0, second = 0;
+  };
+  std::map<std::string, Sum> by_seed;
   Difference all;
-  std::vector<double> differences;
   for (const auto& [a, b] : pairs) {
     const double x = points.numbers[a][outcome], y = points.numbers[b][outcome];
     if (!std::isfinite(x) || !std::isfinite(y)) continue;
-    differences.push_back(x - y);
-    all.first += x;
-    all.second += y;
+    Sum& sum = by_seed[points.seed_of(a)];
+    ++sum.pairs;
+    sum.first += x;
+    sum.second += y;
+    ++all.pairs;
   }
-  all.pairs = differences.size();
-  const auto count = static_cast<double>(all.pairs);
-  all.first /= count;
-  all.second /= count;
-  for (const double one : differences) all.mean += one / count;
+  all.seeds = by_seed.size();
+  const auto count = static_cast<double>(all.seeds);
+  std::vector<double> differences;
+  for (const auto& [seed, sum] : by_seed) {
+    const auto own = static_cast<double>(sum.pairs);
+    all.first += sum.first / own / count;
+    all.second += sum.second / own / count;
+    differences.push_back((sum.first - sum.second) / own);
+    all.mean += differences.back() / count;
+  }
   constexpr double rounding = 1e-14;
   if (std::fabs(all.mean) < rounding * std::fabs(all.first)) all.mean = 0;
-  if (all.pairs < 2) return all;
+  if (all.seeds < 2) return all;
   double squares = 0;
   for (const double one : differences) squares += (one - all.mean) * (one - all.mean);
   const boost::math::students_t distribution(count - 1);
@@ -246,12 +264,13 @@ void print_row(const std::string& name, std::size_t width, const Difference& dif
                std::size_t pairs) {
   const bool has_interval = !std::isnan(difference.interval);
   const double relative = 100 * difference.mean / std::fabs(difference.second);
-  fmt::print("  {:<{}}{:>12.5g}{:>12.5g}{:>+12.4g}{:>11}{:>12}{:>9}{}\n", name, width,
+  fmt::print("  {:<{}}{:>12.5g}{:>12.5g}{:>+12.4g}{:>11}{:>12}{:>9}{:>7}{}\n", name, width,
              difference.first, difference.second, difference.mean,
              has_interval ? fmt::format("{:.3g}", difference.interval) : "",
              std::isfinite(relative) ? fmt::format("{:+.2f} %", relative) : "",
              difference.pairs == pairs ? fmt::format("{}", pairs)
                                        : fmt::format("{} of {}", difference.pairs, pairs),
+             difference.seeds,
              difference.is_clear() ? difference.mean > 0 ? "  A larger" : "  B larger" : "");
 }
 
@@ -265,8 +284,8 @@ bool print_outcome(std::size_t outcome, const std::vector<Group>& groups, const 
   }
   const Difference all = difference_of(everything, outcome, points);
   if (all.pairs == 0) return false;
-  fmt::print("\n{:<{}}{:>12}{:>12}{:>12}{:>11}{:>12}{:>9}\n", points.outcomes[outcome], width + 2,
-             "A", "B", "A - B", "+- 95 %", "of B", "pairs");
+  fmt::print("\n{:<{}}{:>12}{:>12}{:>12}{:>11}{:>12}{:>9}{:>7}\n", points.outcomes[outcome],
+             width + 2, "A", "B", "A - B", "+- 95 %", "of B", "pairs", "seeds");
   for (const Group& group : groups) {
     const Difference difference = difference_of(group.pairs, outcome, points);
     if (groups.size() > 1 && difference.pairs > 0)
@@ -323,7 +342,8 @@ void compare_settings(const std::string& folder, const std::string& a, const std
              describe(second, points), others.size());
   fmt::print(
       "differences of points that are alike in all else; +- 95 %: interval of their mean by "
-      "Student's t\n");
+      "Student's t,\nfrom the means of each seed: what pairs of one seed have in common is drawn "
+      "once\n");
   bool is_any_known = false;
   for (const std::size_t outcome :
        numbers_of(outcomes.empty() ? usual_outcomes(points) : outcomes, points)) {

@@ -175,6 +175,32 @@ void add_time(std::string& text, const Recorder& recorder, const Totals& all) {
   }
 }
 
+/// Sum over the nodes of the last value that is known of a metric of steps.
+double last_of_nodes(const Table& steps, std::string_view metric) {
+  double sum = 0;
+  for (std::size_t node = 0; node < steps.width(); ++node) {
+    for (std::size_t row = steps.rows(metric); row-- > 0;) {
+      const double value = steps.value(metric, row, node);
+      if (std::isnan(value)) continue;
+      sum += value;
+      break;
+    }
+  }
+  return sum;
+}
+
+/// Exchanges of asynchronous nodes that a slow network keeps from beginning, while steps go on.
+void add_exchanges(std::string& text, const Recorder& recorder) {
+  const double begun = last_of_nodes(recorder.steps, "exchanges");
+  const double behind = last_of_nodes(recorder.steps, "exchanges_behind");
+  constexpr double noticeable = 0.01;
+  if (behind > noticeable * (begun + behind)) {
+    add(text, "exchanges",
+        fmt::format("{:.0f} begun, {:.0f} left out: they took longer than gradients", begun,
+                    behind));
+  }
+}
+
 void add_failures(std::string& text, const Recorder& recorder) {
   const double stopped = statistic(recorder, "failures.stopped_nodes");
   const double lost = statistic(recorder, "failures.lost_messages");
@@ -212,12 +238,21 @@ std::string summarize(const Recorder& recorder) {
   add_evaluations(text, recorder);
   add_time(text, recorder, all);
   if (all.steps > 0) {
+    const bool is_whole = recorder.is_complete() && !recorder.is_cut();
     add(text, "messages",
-        fmt::format("{:.4g} per step of a node, {:.4g} MB together", all.messages / all.steps,
-                    all.bytes / all.steps / 1e6));
+        fmt::format("{:.4g} per step of a node, {:.4g} MB together{}", all.messages / all.steps,
+                    all.bytes / all.steps / 1e6,
+                    is_whole ? "" : ", with those of steps that did not end"));
   }
+  add_exchanges(text, recorder);
   add_failures(text, recorder);
   add_network(text, recorder);
+  if (const double full = statistic(recorder, "timeline.full_seconds", unknown);
+      !std::isnan(full)) {
+    add(text, "timeline",
+        fmt::format("ends at {:.4g} s: more than {} stretches are not kept", full,
+                    TimelineEnd::most_stretches));
+  }
   return text;
 }
 

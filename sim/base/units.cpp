@@ -3,12 +3,15 @@
 // goes through double.
 #include "sim/base/units.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -84,6 +87,20 @@ constexpr std::string_view past_end = ", which is past the end of the clock (106
       fmt::format("must be {} (units: {}), got \"{}\"{}", kind.what, units, text, reason));
 }
 
+/// ", did you mean Gbit/s?" of Gbps and Gb/s; nothing where no unit is near.
+std::string usual_name(const UnitKind& kind, std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> endings[] = {
+      {"bps", "bit/s"}, {"b/s", "bit/s"}, {"Bps", "B/s"}};
+  for (const auto& [theirs, ours] : endings) {
+    if (!name.ends_with(theirs)) continue;
+    const std::string other =
+        fmt::format("{}{}", name.substr(0, name.size() - theirs.size()), ours);
+    if (std::ranges::find(kind.units, other, &Unit::name) != kind.units.end())
+      return fmt::format(", did you mean {}?", other);
+  }
+  return "";
+}
+
 struct Quantity {
   std::string_view number;
   double value;
@@ -104,7 +121,7 @@ Quantity parse_quantity(std::string_view text, const UnitKind& kind) {
   for (const Unit& unit : kind.units) {
     if (unit.name == name) return {number, value, unit.factor};
   }
-  refuse(kind, text, "");
+  refuse(kind, text, usual_name(kind, name));
 }
 
 struct Fraction {

@@ -18,8 +18,10 @@ void NetworkLog::end_stretch(std::uint32_t link, Time now) {
   if (now == state.since) return;
   state.busy += now - state.since;
   state.peak_rate = std::max(state.peak_rate, state.rate);
-  if (state.since >= timeline_until_) return;
-  timeline_.push_back({link, state.rate, state.since, std::min(now, timeline_until_)});
+  const Time until = timeline_end_.until();
+  if (state.since >= until) return;
+  timeline_.push_back({link, state.rate, state.since, std::min(now, until)});
+  timeline_end_.count(now);
 }
 
 void NetworkLog::report(Recorder& recorder) const {
@@ -44,9 +46,9 @@ void NetworkLog::report(Recorder& recorder) const {
                               .busy = state.busy + open,
                               .bytes = bytes[link],
                               .most_messages = state.most_messages});
-    if (open_rate > 0 && state.since < timeline_until_) {
+    if (open_rate > 0 && state.since < timeline_end_.until()) {
       open_stretches.push_back(
-          {row_of[link], open_rate, state.since, std::min(latest_, timeline_until_)});
+          {row_of[link], open_rate, state.since, std::min(latest_, timeline_end_.until())});
     }
   }
   for (const LinkSegment& segment : timeline_) {

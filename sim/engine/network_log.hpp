@@ -16,8 +16,8 @@ namespace starling {
 
 class NetworkLog {
  public:
-  /// Keeps stretches of time, beside the sums, until `timeline_until`.
-  explicit NetworkLog(Time timeline_until) : timeline_until_(timeline_until) {}
+  /// Keeps stretches of time, beside the sums, as far as `timeline` reaches, which outlives the log.
+  explicit NetworkLog(TimelineEnd& timeline) : timeline_end_(timeline) {}
 
   /// Adds to `bytes`, by link, what messages that are not through have brought across by `now`.
   using UnderWay = std::function<void(Time now, std::span<std::int64_t> bytes)>;
@@ -59,7 +59,7 @@ class NetworkLog {
   };
   void end_stretch(std::uint32_t link, Time now);
 
-  Time timeline_until_;
+  TimelineEnd& timeline_end_;
   Time latest_{};
   std::vector<State> states_;
   std::vector<double> bandwidths_;

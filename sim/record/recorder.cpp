@@ -107,7 +107,7 @@ Recorder::Recorder(NodeId node_count, RowSchedule step_rows, RowSchedule evaluat
     : steps(step_rows, static_cast<std::size_t>(node_count)),
       evaluation(evaluation_rows, 1),
       nodes(static_cast<std::size_t>(node_count)),
-      timeline_until_(timeline_until) {}
+      timeline_end_(timeline_until) {}
 
 bool Recorder::is_complete() const { return fact(facts, "status") == "complete"; }
 
@@ -146,8 +146,9 @@ void Recorder::spend(NodeId node, Activity activity, Time begin, Time end) {
       totals.communicate += end - begin;
       break;
   }
-  if (begin < timeline_until_) {
-    timeline.push_back({node, activity, begin, std::min(end, timeline_until_)});
+  if (begin < timeline_until()) {
+    timeline.push_back({node, activity, begin, std::min(end, timeline_until())});
+    timeline_end_.count(end);
   }
 }
 

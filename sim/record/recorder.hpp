@@ -12,6 +12,7 @@
 // fast each link was, from when to when.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -138,6 +139,26 @@ struct LinkSegment {
   friend bool operator==(const LinkSegment&, const LinkSegment&) = default;
 };
 
+/// How far the timelines of nodes and links reach: up to a time, or until both together have as many stretches as are kept.
+class TimelineEnd {
+ public:
+  static constexpr std::size_t most_stretches = 10'000'000;
+
+  explicit TimelineEnd(Time until = {}, std::size_t room = most_stretches)
+      : until_(until), room_(room) {}
+
+  Time until() const { return until_; }
+  bool is_full() const { return room_ == 0; }
+  /// Of a stretch that is kept, and ended just now.
+  void count(Time now) {
+    if (room_ > 0 && --room_ == 0) until_ = std::min(until_, now);
+  }
+
+ private:
+  Time until_;
+  std::size_t room_;
+};
+
 /// When the last of these nodes ended its last step.
 Time last_finish(std::span<const NodeTotals> nodes);
 
@@ -178,7 +199,7 @@ class Recorder {
   void spend(NodeId node, Activity activity, Time begin, Time end);
   /// The same of a wait that turned into communicating: since <= turn <= now.
   void spend_waiting(NodeId node, Time since, Time turn, Time now) {
-    if (since < timeline_until_) [[unlikely]] {
+    if (since < timeline_end_.until()) [[unlikely]] {
       spend(node, Activity::wait, since, turn);
       return spend(node, Activity::communicate, turn, now);
     }
@@ -195,10 +216,12 @@ class Recorder {
   /// The same, or until the last node had served others after its last step, if that came later: links carry bytes until then.
   double active_seconds() const;
   /// End of the timeline; the start of the run if none is kept.
-  Time timeline_until() const { return timeline_until_; }
+  Time timeline_until() const { return timeline_end_.until(); }
+  /// For those who keep a timeline beside the nodes'.
+  TimelineEnd& timeline_end() { return timeline_end_; }
 
  private:
-  Time timeline_until_{};
+  TimelineEnd timeline_end_;
 };
 
 }  // namespace starling

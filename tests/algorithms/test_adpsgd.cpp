@@ -141,6 +141,21 @@ TEST_CASE("nodes in step that take turns meet different partners") {
   }
 }
 
+TEST_CASE("exchanges that a slow network leaves out are counted") {
+  // A message takes 1 ms, a gradient, too; so an exchange of one pair takes two, and the next one begins with the third gradient.
+  const Recorder slow = test::run(test::quadratic_scenario(2, 20, "ring", adpsgd),
+                                  {"algorithm.pairs=bipartite", "network.latency=1 ms"});
+  for (std::size_t k = 0; k < 20; ++k) {
+    CHECK(slow.steps.value("exchanges", k, 1) == static_cast<double>(k / 2 + 1));
+    CHECK(slow.steps.value("exchanges_behind", k, 1) == static_cast<double>(k - k / 2));
+    CHECK(std::isnan(slow.steps.value("exchanges", k, 0)));  // it is passive
+  }
+  const Recorder fast =
+      test::run(test::quadratic_scenario(2, 20, "ring", adpsgd), {"network.latency=1 us"});
+  CHECK(fast.steps.value("exchanges", 19, 0) == 20);
+  CHECK(fast.steps.value("exchanges_behind", 19, 0) == 0);
+}
+
 TEST_CASE("the bipartite variant needs two sides") {
   CHECK_THROWS_WITH_AS(test::run(test::quadratic_scenario(7, 3, "ring", adpsgd),
                                  {"algorithm.pairs=bipartite_exponential"}),

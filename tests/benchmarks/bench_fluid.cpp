@@ -77,7 +77,8 @@ Measured bare(const Exchange& exchange, int runs, bool is_noted, double accuracy
   for (int r = 0; r < runs; ++r) {
     const Assembly parts = parts_of(exchange, accuracy);
     const double begin = thread_time();
-    NetworkLog log{Time{}};
+    TimelineEnd timeline;
+    NetworkLog log(timeline);
     if (is_noted) parts.network->watch(log);
     const network_test::ExchangeRun run(*parts.network, scripts);
     best.seconds = std::min(best.seconds, thread_time() - begin);

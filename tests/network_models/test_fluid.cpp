@@ -330,7 +330,8 @@ TEST_CASE("fluid: mistakes in its keys are named") {
 TEST_CASE("fluid: the log knows bytes, time in use, peak rate and stretches of every link") {
   // As in the first case by hand: A alone from 2000 to 3000 ns, with B until 5000, alone until 7000.
   const auto model = network_test::network(simple, 5);
-  NetworkLog log(Time{Duration{6'000'000}});
+  TimelineEnd timeline(Time{Duration{6'000'000}});
+  NetworkLog log(timeline);
   model->watch(log);
   const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {1'000'000, 1, 2, 1'000}});
   Recorder recorder;
@@ -359,7 +360,8 @@ TEST_CASE("fluid: what messages under way have brought across by the end of a ru
                         {"cross_traffic", "0"},  {"bandwidth_factor", "0 B: 0.5"}};
   for (const auto& [keys, share] : {std::pair(simple, 2), std::pair(by_size, 1)}) {
     const auto model = network_test::network(keys, 5);
-    NetworkLog log(Time::max());
+    TimelineEnd timeline(Time::max());
+    NetworkLog log(timeline);
     model->watch(log);
     const network_test::ScriptedRun run(*model, {{0, 0, 2, 4'000}, {1'000'000, 1, 2, 1'000}},
                                         Time{Duration{4'000'000}});
@@ -379,7 +381,8 @@ TEST_CASE("fluid: what messages under way have brought across by the end of a ru
 TEST_CASE("fluid: the bytes of all links are those of the messages times their hops") {
   const auto model =
       network_test::network(with(simple, {{"fabric", "torus"}, {"sides", "4, 4"}}), 16);
-  NetworkLog log(Time{});
+  TimelineEnd timeline;
+  NetworkLog log(timeline);
   model->watch(log);
   std::vector<network_test::Start> starts;
   // 0 -> 5 is one step along each side, 0 -> 2 two along one: 2 hops each; 0 -> 1 one.
@@ -404,7 +407,8 @@ TEST_CASE("fluid: the bytes of all links are those of the messages times their h
 TEST_CASE("fluid: a log tells how many messages shared a link at once") {
   // Three leave host 0, two of them for host 1, which two others send to later: four at once there. All end a ms later.
   auto model = network_test::network(with(simple, {{"fabric", "crossbar"}}), 6);
-  NetworkLog log(Time{});
+  TimelineEnd timeline;
+  NetworkLog log(timeline);
   model->watch(log);
   const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'000'000},
                                                {0, 0, 1, 1'000'000},

@@ -12,8 +12,8 @@ import unittest
 
 import numpy as np
 
-# Student's t with 1, 2 and 5 degrees of freedom: 97.5 % lie below.
-STUDENT = {2: 12.7062047, 3: 4.30265273, 6: 2.57058184}
+# Student's t with 1 and 2 degrees of freedom: 97.5 % lie below.
+STUDENT = {2: 12.7062047, 3: 4.30265273}
 
 SCENARIO = """[run]
 nodes = 4
@@ -68,10 +68,10 @@ class CompareSettingsTest(unittest.TestCase):
         self.write("point,a.x,run.seed,test_loss", "p,1,1,11", "q,1,2,22", "r,1,3,33", "s,2,1,10", "t,2,2,20", "u,2,3,30")
         said = self.compare("a.x=1", "a.x=2")
         self.assertIn("A: a.x = 1 (3 points)\nB: a.x = 2 (3 points)\n", said)
-        self.assertEqual(self.row(said, "test_loss"), ["22", "20", "+2", f"{STUDENT[3] / np.sqrt(3):.3g}", "+10.00%", "3"])
+        self.assertEqual(self.row(said, "test_loss"), ["22", "20", "+2", f"{STUDENT[3] / np.sqrt(3):.3g}", "+10.00%", "3", "3"])
         self.write("point,a.x,run.seed,test_loss", "p,1,1,8", "q,1,2,18.5", "r,1,3,28", "s,2,1,10", "t,2,2,20", "u,2,3,30")
         cells = self.row(self.compare("a.x=1", "a.x=2"), "test_loss")
-        self.assertEqual(cells[5:], ["3", "B", "larger"])
+        self.assertEqual(cells[5:], ["3", "3", "B", "larger"])
         self.assertAlmostEqual(float(cells[3]), STUDENT[3] * np.std([-2, -1.5, -2], ddof=1) / np.sqrt(3), delta=0.0006)
 
     def test_pairs_are_alike_in_all_other_keys_and_all_are_summed_up(self):
@@ -80,17 +80,26 @@ class CompareSettingsTest(unittest.TestCase):
         lines = [f"p{x}{y}{z},{x},{y} ms,{z},{values[x, y, z]:.17g}" for y in range(2) for x in range(2) for z in range(3)]
         self.write("point,a.x,b.y,run.seed,test_accuracy", *lines)
         said = self.compare("a.x=1", "a.x=0")
-        for name, part in ("b.y = 0 ms", values[:, 0]), ("b.y = 1 ms", values[:, 1]), ("all pairs", values.reshape(2, 6)):
-            differences = part[1] - part[0]
+        for name, part in ("b.y = 0 ms", values[:, :1]), ("b.y = 1 ms", values[:, 1:]), ("all pairs", values):
+            differences = (part[1] - part[0]).mean(axis=0)  # of each seed
             interval = STUDENT[len(differences)] * differences.std(ddof=1) / np.sqrt(len(differences))
             cells = self.row(said, "test_accuracy", name)
             np.testing.assert_allclose([float(cell) for cell in cells[:4]], [part[1].mean(), part[0].mean(), differences.mean(), interval], rtol=6e-3)
-            self.assertEqual(cells[5], str(len(differences)))
+            self.assertEqual(cells[5:7], [str(part[0].size), "3"])
+
+    def test_copies_of_a_seed_make_no_interval_narrower(self):
+        lines = [f"p{x}{y}{z},{x},{y},{z},{x * z * z}" for y in range(5) for x in range(2) for z in range(3)]
+        self.write("point,a.x,b.y,run.seed,test_loss", *lines)
+        said = self.compare("a.x=1", "a.x=0")
+        self.assertEqual(self.row(said, "test_loss")[:4], self.row(said, "test_loss", "b.y = 3")[:4])
+        self.assertEqual(self.row(said, "test_loss")[4:], ["15", "3"])  # of B, which is 0: nothing
+        self.write("point,a.x,b.y,test_loss", "p,1,1,3", "q,1,2,4", "r,2,1,1", "s,2,2,1")
+        self.assertEqual(self.row(self.compare("a.x=1", "a.x=2"), "test_loss"), ["3.5", "1", "+2.5", "+250.00%", "2", "1"])
 
     def test_a_value_may_have_a_unit_and_a_setting_several_keys(self):
         lines = [f"p{x}{y},{x},{y} ms,{x + 10 * y}" for x in range(2) for y in range(2)]
         self.write("point,a.x,b.y,test_loss", *lines)
-        self.assertEqual(self.row(self.compare("a.x=1 b.y=0 ms", "b.y=1 ms a.x=0"), "test_loss"), ["1", "10", "-9", "-90.00%", "1"])
+        self.assertEqual(self.row(self.compare("a.x=1 b.y=0 ms", "b.y=1 ms a.x=0"), "test_loss"), ["1", "10", "-9", "-90.00%", "1", "1"])
         self.assertIn("several points of B are alike but for a.x; name its value there, too", self.compare("a.x=1", "b.y=1 ms", status=2))
 
     def test_keys_that_go_with_the_settings_may_differ(self):
@@ -102,10 +111,10 @@ class CompareSettingsTest(unittest.TestCase):
     def test_pairs_that_do_not_know_an_outcome_are_left_out_of_it(self):
         self.write("point,a.x,run.seed,test_loss,target_time_seconds", "p,1,1,3,", "q,1,2,4,5", "r,2,1,1,2", "s,2,2,1,2", "t,2,3,9,9")
         said = self.compare("a.x=1", "a.x=2")
-        self.assertEqual(self.row(said, "target_time_seconds"), ["5", "2", "+3", "+150.00%", "1/2"])
+        self.assertEqual(self.row(said, "target_time_seconds"), ["5", "2", "+3", "+150.00%", "1/2", "1"])
         self.write("point,a.x,test_loss,other", "p,1,,3", "q,2,1,3")
         self.assertIn("no pair knows these outcomes", self.compare("a.x=1", "a.x=2"))
-        self.assertEqual(self.row(self.compare("a.x=1", "a.x=2", "--outcome", "other"), "other"), ["3", "3", "+0", "+0.00%", "1"])
+        self.assertEqual(self.row(self.compare("a.x=1", "a.x=2", "--outcome", "other"), "other"), ["3", "3", "+0", "+0.00%", "1", "1"])
 
     def test_the_points_of_a_sweep_are_compared(self):
         (self.folder / "s.ini").write_text(SCENARIO)
@@ -118,7 +127,7 @@ class CompareSettingsTest(unittest.TestCase):
             differences = [loss["dpsgd", gradient, seed] - loss["allreduce", gradient, seed] for seed in "123"]
             cells = self.row(said, "test_loss", f"compute.gradient = {gradient}")
             self.assertAlmostEqual(float(cells[2]), np.mean(differences), delta=1e-3 * abs(np.mean(differences)))
-        self.assertEqual(self.row(said, "step_time_seconds")[2:], ["+0", "0", "+0.00%", "6"])
+        self.assertEqual(self.row(said, "step_time_seconds")[2:], ["+0", "0", "+0.00%", "6", "3"])
 
     def test_wrong_words_are_refused(self):
         self.write("point,a.x,run.seed,test_loss", "p,1,1,1", "q,2,1,1", "r,3,2,1")

@@ -124,6 +124,10 @@ TEST_CASE("a refusal says what was expected and what was found") {
       refusal(parse_bytes, "9223372036854775808 B").ends_with(", which is more than 64 bits hold"));
   CHECK(refusal(parse_bytes, "9223372036854775808e0 B")
             .ends_with(", which is more than 64 bits hold"));
+  CHECK(refusal(parse_bandwidth, "25 Gbps").ends_with("\"25 Gbps\", did you mean Gbit/s?"));
+  CHECK(refusal(parse_bandwidth, "5 Gb/s").ends_with("\"5 Gb/s\", did you mean Gbit/s?"));
+  CHECK(refusal(parse_bandwidth, "5 MBps").ends_with("\"5 MBps\", did you mean MB/s?"));
+  CHECK(refusal(parse_bandwidth, "5 bloomps").ends_with("\"5 bloomps\""));
   CHECK(refusal(parse_bandwidth, "0 Gbit/s").ends_with(", which is not positive and finite"));
   CHECK(refusal(parse_bandwidth, "1e308 Gbit/s").ends_with(", which is not positive and finite"));
   for (const char* text : {"inf s", "nan s", "0x10 s", "+5 s", "1,5 s", "5 S", "5 s s", " 5 s"}) {
