@@ -173,7 +173,8 @@ class PlotTest(PlotCase):
                       self.plot("a.h5", "--window", "0", "100ms", status=2))
         self.assertIn("argument --target: expected a bare number such as 0.9, got 90%\n",
                       self.plot("a.h5", "slow.h5", "--target", "90%", status=2))
-        self.assertIn("--links does not draw", self.plot("a.h5", "--links", "--window", "0", "1", status=2))
+        self.assertIn("no timeline of links was kept (run.timeline)", self.plot("slow.h5", "--links", "--window", "0", "2", status=1))
+        self.assertRegex(self.plot("a.h5", "--links", "--window", "1", "2", status=1), r"the timeline of links ends at 0\.\d+ s \(run.timeline\), --window begins at 1 s")
         self.assertIn("--metric wants the folder of a sweep", self.plot("a.h5", "--metric", "test_loss", status=2))
         self.assertIn("--links wants a run", self.plot("swept", "--links", status=2))
         self.assertIn("--target wants", self.plot("a.h5", "--target", "0.9", status=2))

@@ -340,7 +340,7 @@ class PlotRunsTest(PlotCase):
 
     def test_pictures_of_links_and_of_the_run_lie_beside_each_other(self):
         shutil.copy(self.folder / "a.h5", self.folder / "beside.h5")
-        self.assertEqual([self.plot("beside.h5", *words) for words in ([], ["--links"], ["--convergence"])],
+        self.assertEqual([self.plot("beside.h5", *words).splitlines(keepends=True)[-1] for words in ([], ["--links"], ["--convergence"])],
                          ["wrote beside.png\n", "wrote beside_links.png\n", "wrote beside_convergence.png\n"])
 
     def test_a_distance_of_zero_breaks_the_line_of_a_logarithmic_axis(self):
@@ -460,6 +460,33 @@ class PlotRunsTest(PlotCase):
             self.assertLess(words.get_window_extent().x1, figure.bbox.x1, words.get_text())
         (beside,) = [text for ax in figure.axes for text in ax.texts if "against" in text.get_text() or "…" in text.get_text()]
         self.assertIn("average over 4", " ".join(beside.get_text().split()))
+
+    def test_links_of_a_kind_are_told_apart_by_their_numbers(self):
+        names = [*(f"host {i} up" for i in range(30)), *(f"edge {i} -> core {i // 2}" for i in range(6)), "a cable of its own"]
+        kinds = links.kinds_of(names)
+        self.assertEqual({kind: len(own) for kind, own in kinds.items()}, {"host # up": 30, "edge # -> core #": 6, "a cable of its own": 1})
+        mean = np.concatenate([np.full(30, 0.5), [0.1, 0.2, 0.3, 0.1, 0.1, 0.1], [0.25]])
+        order = np.argsort(-mean, kind="stable")
+        shown = links.chosen(order, kinds)
+        self.assertEqual(list(shown), [*range(18), 32, 36])  # the busiest of each
+        self.assertEqual([line.split("  ")[0].strip() for line in links.loads_of_kinds(kinds, mean)],
+                         ["host # up", "edge # -> core #", "a cable of its own"])
+        self.assertIn(" 6 links, mean load 15.0 %, of the busiest 30.0 %", list(links.loads_of_kinds(kinds, mean))[1])
+        cities = [f"{a} -> {b}" for a in "abcd" for b in "abcd" if a != b]
+        self.assertEqual(links.kinds_of(cities), {})
+        self.assertEqual(list(links.chosen(np.arange(40), {})), list(range(20)))
+
+    def test_a_window_is_of_the_load_of_links_over_time(self):
+        results = Results(self.folder / "a.h5")
+        end = results.link_timeline["end"].max() / 1e12
+        whole, said = links.draw(results, "a.h5")
+        part, _ = links.draw(results, "a.h5", (end / 4, end / 2))
+        self.assertTrue(all(" links, mean load " in line for line in said), said)
+        heats = [figure.axes[2].images[0] for figure in (whole, part)]
+        # A quarter of the time in as many stretches carries what the same time does in the whole picture.
+        np.testing.assert_allclose(heats[1].get_array().mean(axis=1), heats[0].get_array()[:, 60:120].mean(axis=1), rtol=1e-6, atol=1e-9)
+        self.assertAlmostEqual(heats[1].get_extent()[0] / heats[0].get_extent()[1], 0.25)
+        plt.close("all")
 
     def test_links_are_counted_in_whole_numbers(self):
         figure, ax = plt.subplots()

@@ -1,4 +1,7 @@
-"""The picture of a network's links: how loaded they were, and when."""
+"""The picture of a network's links: how loaded they were, and when. Links whose names differ in their numbers alone are of one kind, such
+as host # up."""
+import re
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Patch
@@ -8,6 +11,31 @@ from pictures.headline import headline
 from pictures.style import BLUE, GREY, ORANGE, Failure, literal, text, time_scale, write
 
 MOST_LINKS = 20          # the busiest
+MOST_KINDS = 10          # of more, names say nothing of the place
+
+
+def kinds_of(names):
+    """{kind: its links}; none where there are too many."""
+    kinds = {}
+    for link, name in enumerate(names):
+        kinds.setdefault(re.sub(r"\d+", "#", name), []).append(link)
+    return kinds if len(kinds) <= MOST_KINDS else {}
+
+
+def chosen(order, kinds):
+    """The busiest links, among them the busiest of each kind."""
+    place = {link: rank for rank, link in enumerate(order)}
+    firsts = {min(links, key=place.get) for links in kinds.values()}
+    others = [link for link in order if link not in firsts][:max(0, MOST_LINKS - len(firsts))]
+    return np.array(sorted(firsts.union(others), key=place.get))
+
+
+def loads_of_kinds(kinds, mean):
+    """A line for each kind, the busiest first."""
+    width = max(map(len, kinds), default=0)
+    for kind, links in sorted(kinds.items(), key=lambda item: -mean[item[1]].max()):
+        own = mean[links]
+        yield f"{kind:<{width}}  {len(own):>6,} links, mean load {100 * own.mean():.1f} %, of the busiest {100 * own.max():.1f} %"
 
 
 def draw_sorted_loads(ax, mean, peak):
@@ -26,7 +54,7 @@ def draw_sorted_loads(ax, mean, peak):
     ax.set_title(f"Load of the {len(mean):,} links that were used")
 
 
-def draw_busiest_links(ax, names, mean, peak, messages):
+def draw_busiest_links(ax, names, mean, peak, messages, has_kinds):
     """`messages` that shared each at once; None of older results."""
     rows = np.arange(len(names))
     ax.barh(rows, peak, height=0.8, color=ORANGE, alpha=0.35)
@@ -38,16 +66,16 @@ def draw_busiest_links(ax, names, mean, peak, messages):
     for row, count in enumerate(messages if messages is not None else ()):
         ax.annotate(f"{count:,}", (peak[row], row), (4, 0), textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_xlabel("share of the bandwidth" + ("; how many messages shared it at once" if messages is not None else ""))
-    ax.set_title(f"The {len(names)} busiest")
+    ax.set_title(f"The {len(names)} busiest, at least one of each kind" if has_kinds else f"The {len(names)} busiest")
 
 
-def draw_link_heat(figure, ax, results, shown, names):
-    """Mean load of the busiest links in equal stretches of the timeline."""
+def draw_link_heat(figure, ax, results, shown, names, window):
+    """Mean load of these links in equal stretches of the window, or of the whole timeline."""
     timeline = results.link_timeline
     begin, end = timeline["begin"] / 1e12, timeline["end"] / 1e12
-    last = end.max()
+    first, last = (window[0], min(window[1], end.max())) if window else (0, end.max())
     bins = 240
-    edges = np.linspace(0, last, bins + 1)
+    edges = np.linspace(first, last, bins + 1)
     load = np.zeros((len(shown), bins))
     bandwidth = results.links["bandwidth"]
     for row, link in enumerate(shown):
@@ -57,10 +85,10 @@ def draw_link_heat(figure, ax, results, shown, names):
         carried = np.cumsum((end - begin)[mine] * timeline["rate"][mine]) if mine.any() else np.zeros(0)
         totals = np.stack([np.concatenate([[0], carried[:-1]]), carried], axis=1).ravel() if len(carried) else carried
         if len(times):
-            load[row] = np.diff(np.interp(edges, times, totals)) / (edges[1] * bandwidth[link])
+            load[row] = np.diff(np.interp(edges, times, totals)) / ((edges[1] - edges[0]) * bandwidth[link])
     factor, unit = time_scale(last)
     image = ax.imshow(load, aspect="auto", interpolation="nearest", cmap="viridis", vmin=0, vmax=load.max() or 1,
-                      extent=(0, last * factor, len(shown) - 0.5, -0.5))
+                      extent=(first * factor, last * factor, len(shown) - 0.5, -0.5))
     ax.set_yticks(np.arange(len(shown)), names)
     ax.grid(False)
     ax.set_xlabel(f"{results.clock} ({unit})")
@@ -68,15 +96,25 @@ def draw_link_heat(figure, ax, results, shown, names):
     figure.colorbar(image, ax=ax, format=PercentFormatter(1.0), fraction=0.04, pad=0.02)
 
 
-def draw(results, path):
-    """The whole picture."""
+def check_window(results, window):
+    """Refuses one of which nothing was kept."""
+    kept = results.link_timeline["end"].max() / 1e12 if results.link_timeline else 0
+    if window and not window[0] < kept:
+        ends = f"the timeline of links ends at {kept:g} s" if kept > 0 else "no timeline of links was kept"
+        raise Failure(f"{ends} (run.timeline), --window begins at {window[0]:g} s")
+
+
+def draw(results, path, window=None):
+    """The whole picture, and a line for each kind of links; `window` is a stretch of the timeline, None for all of it."""
     if not results.links:
         raise Failure("no link was used, or the network model has none (network.kind = fluid and tcp have)")
+    check_window(results, window)
     end = max(results.active_end(), 1e-300)
     mean = results.links["bytes"] / (results.links["bandwidth"] * end)
     peak = results.links["peak_rate"] / results.links["bandwidth"]
     order = np.argsort(-mean, kind="stable")
-    shown = order[:MOST_LINKS]
+    kinds = kinds_of([text(name) for name in results.links["name"]])
+    shown = chosen(order, kinds)
     names = [literal(text(results.links["name"][link])) for link in shown]
     has_heat = bool(results.link_timeline)
     height = 9.2 if has_heat else 5.2  # inches, as are the distances of the texts from the top
@@ -86,13 +124,13 @@ def draw(results, path):
                                wspace=0.1 + 3 * margin)
     draw_sorted_loads(figure.add_subplot(grid[0, 0]), mean[order], peak[order])
     draw_busiest_links(figure.add_subplot(grid[0, 1]), names, mean[shown], peak[shown],
-                       results.links["most_messages"][shown] if "most_messages" in results.links else None)
+                       results.links["most_messages"][shown] if "most_messages" in results.links else None, len(kinds) > 1)
     if has_heat:
-        draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names)
+        draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names, window)
     legend = figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, label="peak")], loc="upper right",
                   bbox_to_anchor=(0.98, 1 - 0.1 / height), borderaxespad=0, ncols=2)
     title, subtitle, _ = headline(results, path)
     write(figure, 0.02, 1 - 0.1 / height, f"{title}: traffic of the network's links",
           legend.get_window_extent().x0 / figure.bbox.width - 0.015, va="top", fontsize=13, fontweight="bold")
     write(figure, 0.02, 1 - 0.4 / height, subtitle, 0.98, va="top", fontsize=9, color=GREY)
-    return figure
+    return figure, list(loads_of_kinds(kinds, mean))

@@ -10,7 +10,7 @@ def panels(results):
     """Titles, drawing functions and relative heights of what is known."""
     found = []
     if results.throughput() is not None:
-        found.append(("Throughput of all nodes, by time and by their mean step", draw_throughput, 1.0))
+        found.append(("Throughput of all nodes", draw_throughput, 1.0))
     if results.spread("time") is not None and results.node_count > 1:
         found.append(("Spread of the nodes: time between first and last to finish a step", draw_lag, 0.8))
     return found
