@@ -45,6 +45,15 @@ class PlotRunsTest(PlotCase):
         self.assertEqual([line.get_xdata()[-1] for line in axes[0].lines], [times[-1]] * 2)
         plt.close(figure)
 
+    def test_a_run_that_did_not_come_to_its_end_is_named(self):
+        def change(file):
+            file["facts"].attrs["status"] = "interrupted by signal 2"
+        part = self.folder / self.changed("part.h5", change)
+        figure, said = convergence.draw([self.folder / "a.h5", part], (), ("time",))
+        self.assertIn("note: part is not complete: interrupted by signal 2", said)
+        self.assertEqual(figure.axes[0].get_legend_handles_labels()[1], ["a", "part, not complete"])
+        plt.close(figure)
+
     def test_training_losses_at_equal_times_are_the_newest_of_each_node(self):
         def change(file):
             table = file.create_group("evaluation_by_time")

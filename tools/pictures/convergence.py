@@ -54,7 +54,7 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
         if metric == "consensus_distance":
             draw_zeros(ax, x[y == 0] * scale, SERIES[i])
             y = positive(y)
-        ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=literal(run.name),
+        ax.plot(x * scale, y, color=SERIES[i], linestyle=DASHES[i], label=run.label,
                 marker=MARKERS[i] if few else None, markersize=4, markerfacecolor="none" if i else None)
     ends = [x[-1] for x in (run.curve(metric, against)[0] for run in runs) if len(x)]
     if against == "bytes_sent" and wants_log(against, ends):
@@ -90,7 +90,7 @@ def draw_targets(ax, runs, metric, targets, scale, label):
             length = 0 if np.isnan(time) else time * scale
             y = row + (i - (len(runs) - 1) / 2) * height
             ax.barh(y, length, 0.9 * height, color=SERIES[i], edgecolor=SERIES[i], fill=not is_bound,
-                    label=literal(run.name) if row == 0 else None)
+                    label=run.label if row == 0 else None)
             ax.annotate(missed if np.isnan(time) else f"{AT_MOST} " * is_bound + short(length), (length, y), xytext=(4, 0),
                         textcoords="offset points", va="center", fontsize=8, color=GREY)
     ax.set_yticks(range(len(targets)), [percent(target) if metric == "test_accuracy" else f"{target:g}" for target in targets])
@@ -146,7 +146,7 @@ def default_targets(runs, metric):
 
 def legend_columns(runs, width):
     """How many names stand side by side above all panels, in so many inches; 0 if the first panel has room for them."""
-    longest = max(len(run.name) for run in runs)
+    longest = max(len(run.label) for run in runs)
     if len(runs) <= 4 and longest <= 24:
         return 0
     return int(max(1, min(len(runs), LETTERS * width // (longest + 8))))
@@ -230,6 +230,7 @@ def draw(paths, targets=(), axes=USUAL_AXES):
     if targets and not has_targets:
         said.append("--target says nothing here: no run tells an accuracy or a loss")
     said += [f"{run.name}: {reached_in_words(run, quality, target)}" for run in runs for target in targets if has_targets]
+    said += [f"note: {run.name} is not complete: {run.status}" for run in runs if run.status != "complete"]
     said += [f"note: of {run.name} nobody reads {', '.join(run.unread)}" for run in runs if run.unread]
     targets = (list(targets) or default_targets(runs, quality)) if has_targets else []
     width = 1.2 + COLUMN * (len(axes) + has_pace)

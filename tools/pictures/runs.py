@@ -7,7 +7,7 @@ import numpy as np
 from pictures.metrics import HIGHER_IS_BETTER
 from pictures.reference import read_reference
 from pictures.results import Results, choose_evaluations, columns_of, end_of_run, opened
-from pictures.style import Failure, finite, text
+from pictures.style import Failure, finite, literal, text
 
 AT_MOST = "≤"            # before a time that is a bound
 
@@ -23,8 +23,14 @@ class Run:
         self.by_time = self.columns.pop("by_time", {})
         self.step_time = self.columns.pop("step_time", np.nan)
         self.unread = self.columns.pop("unread", [])
+        self.status = self.columns.pop("status", "complete")
         self.training = {}  # by axis
         self.progress = None  # steps against time, if asked for
+
+    @property
+    def label(self):
+        """For a legend."""
+        return literal(self.name) + (", not complete" if self.status != "complete" else "")
 
     def curve(self, metric, against):
         """Finite points; empty if either is not known."""
@@ -76,6 +82,7 @@ def read_results(path):
     with opened(path) as file:
         columns = {name: values.astype(float) for name, values in columns_of(file["evaluation"]).items()}
         columns["by_time"] = columns_of(file.get("evaluation_by_time", {}))
+        columns["status"] = text(file["facts"].attrs.get("status", "complete"))
         steps, end = file["nodes/steps"][()], end_of_run(file)
     if steps.sum() > 0 and end > 0:
         columns["step_time"] = float(end * len(steps) / steps.sum())
