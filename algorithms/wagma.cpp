@@ -14,7 +14,7 @@
 // example; example, figure and code agree with the rule above. After a global step the buffer from which late
 // nodes contribute holds the synchronized model. `activation = full` waits for every member of the group. With
 // `exchange = tensors`, as in the released code, every tensor is an operation of its own: "in time" is said of tensors.
-// Momentum stays on its node.
+// Momentum stays on its node; `momentum_policy` may have it averaged, or forgotten, where all nodes average.
 //
 // rule = released is the authors' code, which averages models before the step and counts every node's own model once more:
 //
@@ -59,6 +59,7 @@ struct WagmaSettings {
   bool is_released;
   CollectiveKind collective;
   OptimizerSettings optimizer;
+  MomentumPolicy momentum_policy;  // of global steps
 };
 
 /// What becomes of a node's model `own`, piece by piece, from the sums over its group.
@@ -103,6 +104,8 @@ Task<> run(Node& node, const WagmaSettings& settings) {
       partial.set_buffer(w, t);
       x = co_await average(node, everybody, tag_of(Channel::collective, t), w, settings.collective);
       partial.set_buffer(x, t);
+      co_await apply_momentum_policy(node, everybody, tag_of(Channel::tracker, t),
+                                     settings.momentum_policy, optimizer, settings.collective);
     } else {
       const std::vector<PartialAllreduce::Result> results = co_await partial.enter(t, w);
       x = group_average(node, results, w, settings.is_released);
@@ -145,6 +148,7 @@ Program wagma(const Section& section, const Context& context) {
                      "after it, every node's model once more") == "released";
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context);
+  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -46,6 +46,26 @@ Recorder run_two(const std::string& algorithm, int steps) {
 }  // namespace
 
 TEST_CASE(
+    "WAGMA-SGD without groups is local SGD, whatever becomes of momentum at its global steps") {
+  const auto run = [](const std::string& algorithm, const std::string& policy) {
+    return test::run(test::quadratic_scenario(
+        4, 22, "ring",
+        algorithm + "\nlearning_rate = 0.05\nmomentum = 0.8\nmomentum_policy = " + policy));
+  };
+  for (const std::string& policy : policies) {
+    CAPTURE(policy);
+    const Recorder local = run("kind = local_sgd\nperiod = 4", policy);
+    CHECK(test::largest_difference(run("kind = wagma\ngroup_size = 1\ntau = 4", policy), local) <
+          2e-6);
+  }
+  const Recorder grouped =
+      run("kind = wagma\ngroup_size = 2\ntau = 4\nactivation = full", "average");
+  CHECK(test::largest_difference(
+            grouped, run("kind = wagma\ngroup_size = 2\ntau = 4\nactivation = full", "keep")) >
+        1e-3);
+}
+
+TEST_CASE(
     "with outer rules that change nothing every averager is local SGD, whatever becomes of "
     "momentum") {
   for (const std::string optimizer : {"momentum = 0.8", "optimizer = adam"}) {
