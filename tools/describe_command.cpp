@@ -101,8 +101,8 @@ void describe_command(const Arguments& arguments) {
   const LinkCost link = parts.network->link_cost();
   line("message",
        fmt::format(
-           "{} + {:.4g} ns per byte; a whole model {}", to_text(link.latency),
-           link.seconds_per_byte * 1e9,
+           "{} + {:.4g} ns per byte between a typical pair; a whole model {}",
+           to_text(link.latency), link.seconds_per_byte * 1e9,
            to_text(link.latency +
                    from_seconds(link.seconds_per_byte * 4.0 *
                                 static_cast<double>(parts.workload->facts().wire_parameters)))));
