@@ -29,6 +29,8 @@
 #include <string_view>
 #include <vector>
 
+#include <fmt/core.h>
+
 #include "algorithms/averaging.hpp"
 #include "algorithms/block_mean.hpp"
 #include "algorithms/collectives.hpp"
@@ -108,7 +110,8 @@ std::vector<std::int64_t> read_growing(const Section& section, std::string_view 
   double before = least;
   for (const double value : section.numbers(key, {}, help)) {
     section.expect(value > before && value == std::floor(value), key,
-                   "must be whole numbers above {} that grow, got {}", least, value);
+                   "must be whole numbers above {} that grow from level to level, got {}{}", least,
+                   value, values.empty() ? "" : fmt::format(" after {}", before));
     section.expect(value < static_cast<double>(limit), key, "must be below {}, {}, got {}", of,
                    limit, value);
     values.push_back(

@@ -93,7 +93,8 @@ std::vector<std::size_t> place(const Section& section, const Placement& placemen
     for (const CsvRow& row : parse_csv(placement.list)) {
       for (const std::string& name : row.cells) {
         const auto found = std::ranges::find(sites, name);
-        section.expect(found != sites.end(), "sites", "must be sites of the matrix, got \"{}\"{}",
+        section.expect(found != sites.end(), "sites",
+                       "must be sites of the matrix, {}, got \"{}\"{}", fmt::join(sites, ", "),
                        name, did_you_mean(name, sites));
         site_of.push_back(static_cast<std::size_t>(found - sites.begin()));
       }

@@ -130,10 +130,11 @@ TEST_CASE("wrong groups of local SGD are refused") {
   check("group_sizes = 2", "group_periods must be as many as group_sizes, 1, got 0");
   check("group_sizes = 2, 3\ngroup_periods = 4", "must be as many as group_sizes, 2, got 1");
   check("group_sizes = 3, 2\ngroup_periods = 1, 4",
-        "must be whole numbers above 1 that grow, got 2");
+        "must be whole numbers above 1 that grow from level to level, got 2 after 3");
   check("group_sizes = 6\ngroup_periods = 1", "must be below run.nodes, 6, got 6");
   check("group_sizes = 2\ngroup_periods = 8", "must be below period, 8, got 8");
-  check("group_sizes = 2\ngroup_periods = 0", "must be whole numbers above 0 that grow, got 0");
+  check("group_sizes = 2\ngroup_periods = 0",
+        "must be whole numbers above 0 that grow from level to level, got 0");
   check("group_periods = 4", "group_periods must be as many as group_sizes, 0, got 1");
   check("group_sizes = 2\ngroup_periods = 4\ncompression = half",
         "group_sizes must be left out with compression");

@@ -546,7 +546,8 @@ TEST_CASE("a matrix: bandwidths, a site's own link, blocks and lists") {
   CHECK(
       refusal(with("matrix", {{"latencies", latencies}, {"placement", "list"}, {"sites", "Tokio"}}),
               4) ==
-      "test.ini:1: network.sites must be sites of the matrix, got \"Tokio\"; did you mean Tokyo?");
+      "test.ini:1: network.sites must be sites of the matrix, Oregon, Tokyo, Frankfurt, Main, got "
+      "\"Tokio\"; did you mean Tokyo?");
   CHECK(
       refusal(with("matrix", {{"latencies", latencies}, {"placement", "list"}, {"sites", "Tokyo"}}),
               4) == "test.ini:1: network.sites must be as many sites as hosts, 4, got 1");
