@@ -70,8 +70,8 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
   if ((entry.offers & overlap) != 0) {
     settings.overlaps_backward =
         section.choice("overlap", {"none", "backward"}, "none",
-                       "whether a piece leaves when the backward pass has come to it") ==
-        "backward";
+                       "whether a piece leaves when the backward pass has come to it, which takes "
+                       "as long for each tensor, whatever its size") == "backward";
   }
   if ((entry.offers & coded_whole) != 0) expect_whole_if_coded(section, settings);
   // Nodes of AD-PSGD then average a copy in host memory, in pieces or not.

@@ -19,9 +19,11 @@ std::vector<Link> equal_links(std::uint64_t count, Link link) {
 
 LinkId link_id(std::int64_t number) { return static_cast<LinkId>(number); }
 
+/// "edge 0 -> core 1"; of parallel links all but the first, 0, have their number behind it: "edge 0 -> core 1 (2)".
 std::string between(std::string_view one, std::int64_t from, std::string_view other,
-                    std::int64_t to) {
-  return fmt::format("{} {} -> {} {}", one, from, other, to);
+                    std::int64_t to, std::int64_t parallel = 0) {
+  const std::string name = fmt::format("{} {} -> {} {}", one, from, other, to);
+  return parallel == 0 ? name : fmt::format("{} ({})", name, parallel + 1);
 }
 
 NodeId product(const std::vector<NodeId>& factors, std::size_t count) {
@@ -209,15 +211,17 @@ Fabric fat_tree(const FatTree& tree, Link link) {
     while (id >= first[l + 1]) ++l;
     const std::int64_t ports = tree.parents[l] * tree.cables[l];
     const std::int64_t below_it = (id - first[l]) / 2 / ports;
-    const std::int64_t parent = (id - first[l]) / 2 % ports % tree.parents[l];
+    const std::int64_t port = (id - first[l]) / 2 % ports;
+    const std::int64_t parent = port % tree.parents[l];
     if (l == 0 && ports == 1) {
       return fmt::format("host {} {}", below_it, id % 2 == 0 ? "up" : "down");
     }
     const std::int64_t w = below_it % choices[l] + choices[l] * parent;
     const std::int64_t above = below_it / choices[l] / tree.children[l] * choices[l + 1] + w;
+    const std::int64_t cable = port / tree.parents[l];
     return (id - first[l]) % 2 == 0
-               ? between(level_name(l, levels), below_it, level_name(l + 1, levels), above)
-               : between(level_name(l + 1, levels), above, level_name(l, levels), below_it);
+               ? between(level_name(l, levels), below_it, level_name(l + 1, levels), above, cable)
+               : between(level_name(l + 1, levels), above, level_name(l, levels), below_it, cable);
   };
   const auto links_at = [ports = tree.parents[0] * tree.cables[0]](NodeId host) {
     std::vector<LinkId> found(2 * static_cast<std::size_t>(ports));
@@ -261,10 +265,16 @@ std::string name_of(const DragonflyLinks& links, LinkId number) {
   if (shape.groups == 1 || port >= ports / others * others) {
     return fmt::format("router {} free port {}", from, port % shape.global_links);
   }
-  const std::int64_t ahead = port % others + 1;
-  const std::int64_t back = shape.groups - ahead - 1 + port / others * others;
-  const std::int64_t group = (from / shape.routers + ahead) % shape.groups;
-  return between("router", from, "router", group * shape.routers + back / shape.global_links);
+  const auto goal = [&](std::int64_t out) {
+    const std::int64_t ahead = out % others + 1;
+    const std::int64_t back = shape.groups - ahead - 1 + out / others * others;
+    const std::int64_t group = (from / shape.routers + ahead) % shape.groups;
+    return group * shape.routers + back / shape.global_links;
+  };
+  std::int64_t parallel = 0;  // to the same router, by lower ports
+  for (std::int64_t other = port - port % shape.global_links; other < port; ++other)
+    parallel += goal(other) == goal(port) ? 1 : 0;
+  return between("router", from, "router", goal(port), parallel);
 }
 
 }  // namespace

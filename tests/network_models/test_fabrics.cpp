@@ -441,6 +441,30 @@ TEST_CASE("fabrics: links have names, and those of hosts lead where they say") {
   CHECK(dragonfly({2, 2, 1, 1}, some_link).name(2 * 4 + 2 * 2) == "router 0 free port 0");
 }
 
+TEST_CASE("fabrics: each link has a name of its own, parallel ones by their number") {
+  std::vector<Case> all = cases();
+  all.push_back({"two cables", fat_tree({{2, 2}, {1, 2}, {2, 2}}, some_link), 4, 0, 0, 0, true});
+  all.push_back({"six cables", dragonfly({1, 3, 2, 2}, some_link), 6, 0, 0, 0, true});
+  for (const Case& c : all) {
+    CAPTURE(c.name);
+    std::set<LinkId> used;
+    for (NodeId s = 0; s < c.hosts; ++s) {
+      for (NodeId d = 0; d < c.hosts; ++d) {
+        if (s == d) continue;
+        for (const LinkId link : route(c.fabric, s, d)) used.insert(link);
+      }
+    }
+    std::set<std::string> names;
+    for (const LinkId link : used) names.insert(c.fabric.name(link));
+    CHECK(names.size() == used.size());
+    if (c.name == "two cables") {
+      for (const char* name : {"host 3 -> edge 1", "host 3 -> edge 1 (2)", "core 1 -> edge 0 (2)"})
+        CHECK(names.contains(name));
+    }
+    if (c.name == "six cables") CHECK(names.contains("router 5 -> router 2 (2)"));
+  }
+}
+
 TEST_CASE("hosts of several nodes share one port, and have a link of their own") {
   // Nodes 0-2 on host 0, 3-5 on host 1.
   const Link local{5e9, Duration{0}};
