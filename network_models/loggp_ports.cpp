@@ -57,8 +57,14 @@ void LogGP::on_timer(std::uint64_t cookie, NetworkClock& clock) {
   Ports& ports = ports_of(node);
   const Time now = clock.now();
   --ports.coming;
-  // Only where nodes differ in o or G: this message has overtaken the planned one.
-  if (has_plan(ports, now) && messages_[ports.planned].since > now) withdraw_plan(node, clock);
+  if (has_plan(ports, now)) {
+    const Time planned = messages_[ports.planned].since;
+    // Only where nodes differ in o or G: this message has overtaken the planned one.
+    const bool has_overtaken = planned > now;
+    // Its own plan was taken back, so the planned one, which came at the same instant, left later.
+    const bool was_first = event == TimerKind::first_byte_again && planned == now;
+    if (has_overtaken || was_first) withdraw_plan(node, clock);
+  }
   if (ports.is_idle() && !has_plan(ports, now)) {
     const EndCost cost = cost_at(node, messages_[id].rest);
     plan(ports, id, std::max({now, ports.cpu, ports.rx}), cost, clock);

@@ -194,6 +194,18 @@ TEST_CASE("loggp: a send before an arrival begins delays it, also at its very in
   }
 }
 
+TEST_CASE(
+    "loggp: of two that come at one instant the first that was sent goes first, also where a send "
+    "delays both") {
+  // Both first bytes come at 1100; the send of node 0 keeps its cpu until 1150.
+  const auto model = network_test::network(simple, 3);
+  const std::vector<network_test::Start> starts{
+      {0, 1, 0, 201}, {0, 2, 0, 401}, {1'050'000, 0, 1, 1}};
+  const network_test::ScriptedRun run(*model, starts);
+  CHECK(in_ns(run.arrivals) == Times{1'450, 1'950, 2'250});
+  CHECK(run.arrivals == twin({1'000'000, 100'000, 50'000, 1'000, 0}, 3, starts));
+}
+
 TEST_CASE("loggp: a message that costs nothing arrives though a send went before it") {
   // Without o and g. Node 1's 1001 B keep node 0 busy from 100 to 1100 ns. Node 2's single byte comes at 300 and is to arrive
   // at 1100. The send of node 0 has waited since 250, so it goes first at 1100, in no time; the byte arrives then all the same.
