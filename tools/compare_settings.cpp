@@ -341,9 +341,8 @@ void compare_settings(const std::string& folder, const std::string& a, const std
   fmt::print("A: {} ({} points)\nB: {} ({} points)\n", describe(first, points), own.size(),
              describe(second, points), others.size());
   fmt::print(
-      "differences of points that are alike in all else; +- 95 %: interval of their mean by "
-      "Student's t,\nfrom the means of each seed: what pairs of one seed have in common is drawn "
-      "once\n");
+      "differences of points that are alike in all else, means of the means of each seed, with "
+      "Student's 95 % interval\nover seeds: what pairs of one seed have in common is drawn once\n");
   bool is_any_known = false;
   for (const std::size_t outcome :
        numbers_of(outcomes.empty() ? usual_outcomes(points) : outcomes, points)) {

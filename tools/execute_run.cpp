@@ -121,7 +121,9 @@ void warn_of_settings(const Assembly& parts) {
   warn_of_reference(parts);
 }
 
-void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how) {
+void execute_run(Assembly parts, Voice voice, const std::function<void(Run&)>& how) {
+  const bool speaks = voice == Voice::all;
+  const bool warns = voice != Voice::silent;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) {
     if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
   }
@@ -145,7 +147,7 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     fmt::print("memory: {}\n", describe_memory(parts.settings, parts.workload->facts()));
     std::fflush(stdout);
   }
-  if (speaks) warn_of_settings(parts);
+  if (warns) warn_of_settings(parts);
   Run run(std::move(parts), std::move(hooks));
   try {
     how(run);
@@ -162,12 +164,12 @@ void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& h
     throw;
   }
   heartbeat.clear();
-  if (!speaks) return;
+  if (!warns) return;
   for (const std::string& warning : run.idle_wishes()) say("starling: warning: {}\n", warning);
   const std::size_t parameters = run.assembly().workload->facts().parameters;
   for (const std::string& sign : signs_of_divergence(run.recorder(), parameters))
     say("starling: warning: {}\n", sign);
-  report(run);
+  if (speaks) report(run);
 }
 
 }  // namespace starling

@@ -7,10 +7,14 @@
 
 namespace starling {
 
+/// What a process says of a run, but for errors: nothing, as ranks other than 0; warnings alone, as with --quiet; or progress and
+/// the closing table, too.
+enum class Voice { silent, warnings, all };
+
 /// Executes a run of `parts` as `how` says. Ctrl-C and SIGTERM end it: results so far are kept, and a checkpoint if the
-/// scenario asks for checkpoints; a second signal, half a second later or more, ends the program at once. If it `speaks`,
-/// progress goes to standard error and a table to standard output.
-void execute_run(Assembly parts, bool speaks, const std::function<void(Run&)>& how);
+/// scenario asks for checkpoints; a second signal, half a second later or more, ends the program at once. Warnings and
+/// progress go to standard error, the table to standard output.
+void execute_run(Assembly parts, Voice voice, const std::function<void(Run&)>& how);
 
 /// Says what in the scenario is allowed but hardly meant.
 void warn_of_settings(const Assembly& parts);

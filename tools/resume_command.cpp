@@ -35,8 +35,9 @@ bool is_complete(const std::string& path) {
   return load(path).is_complete();
 }
 
-void tell_complete(const std::string& path, bool speaks) {
-  if (speaks) fmt::print("{}: the run is complete, there is nothing to resume\n", path);
+void tell_complete(const std::string& path, Voice voice) {
+  if (voice == Voice::all)
+    fmt::print("{}: the run is complete, there is nothing to resume\n", path);
 }
 
 /// Of a results file; empty if it cannot be read.
@@ -98,20 +99,20 @@ std::string go_to_its_folder(const std::string& path) {
   }
 }
 
-void go_on_alone(const std::string& path, bool speaks) {
-  if (is_complete(path)) return tell_complete(path, speaks);
+void go_on_alone(const std::string& path, Voice voice) {
+  if (is_complete(path)) return tell_complete(path, voice);
   FoundCheckpoint found = find(path);
-  execute_run(assemble_from(found), speaks, [&](Run& run) { run.resume(std::move(found.file)); });
+  execute_run(assemble_from(found), voice, [&](Run& run) { run.resume(std::move(found.file)); });
 }
 
 #ifdef STARLING_HAVE_MPI
 /// Goes on by this process, or by all that mpirun has started, however many there were before.
-void go_on(const std::string& path, bool speaks) {
-  if (!MpiSession::is_launched()) return go_on_alone(path, speaks);
+void go_on(const std::string& path, Voice voice) {
+  if (!MpiSession::is_launched()) return go_on_alone(path, voice);
   in_session([&](MpiSession& session) {
     const int ranks = session.ranks();
-    if (ranks == 1) return go_on_alone(path, speaks);
-    speaks = speaks && session.rank() == 0;
+    if (ranks == 1) return go_on_alone(path, voice);
+    voice = session.rank() == 0 ? voice : Voice::silent;
     FoundCheckpoint found;
     std::string chosen;  // by rank 0, for all
     on_all_ranks(session, [&] {
@@ -120,7 +121,7 @@ void go_on(const std::string& path, bool speaks) {
       chosen = found.file->path();
     });
     chosen = session.broadcast(chosen);
-    if (chosen.empty()) return tell_complete(path, speaks);
+    if (chosen.empty()) return tell_complete(path, voice);
     found.results = session.broadcast(found.results);
     std::optional<Assembly> parts;
     on_all_ranks(session, [&] {
@@ -128,12 +129,12 @@ void go_on(const std::string& path, bool speaks) {
       parts = assemble_from(found, session.rank() == 0, session.hosts());
       check_for_sharing(*parts, ranks);
     });
-    execute_run(std::move(*parts), speaks,
+    execute_run(std::move(*parts), voice,
                 [&](Run& run) { run.share(session, std::move(found.file)); });
   });
 }
 #else
-void go_on(const std::string& path, bool speaks) { go_on_alone(path, speaks); }
+void go_on(const std::string& path, Voice voice) { go_on_alone(path, voice); }
 #endif
 
 }  // namespace
@@ -150,8 +151,8 @@ void resume_command(const Arguments& arguments) {
     throw UsageError(fmt::format(
         "expected one file, whose run is to go on as its scenario says, got {}", words.size()));
   }
-  const bool speaks = values.count("quiet") == 0;
-  go_on(go_to_its_folder(words[0]), speaks);
+  const Voice voice = values.count("quiet") == 0 ? Voice::all : Voice::warnings;
+  go_on(go_to_its_folder(words[0]), voice);
 }
 
 }  // namespace starling

@@ -79,21 +79,21 @@ void check_start(const std::vector<std::string>& words, const Assembly& parts, b
       results, results, results));
 }
 
-void simulate_alone(const std::vector<std::string>& words, bool speaks) {
+void simulate_alone(const std::vector<std::string>& words, Voice voice) {
   Assembly parts = assemble(read_scenario(words));
   check_start(words, parts);
-  execute_run(std::move(parts), speaks, [](Run& run) { run.simulate(); });
+  execute_run(std::move(parts), voice, [](Run& run) { run.simulate(); });
 }
 
 #ifdef STARLING_HAVE_MPI
-void run_over_mpi(const std::vector<std::string>& words, bool speaks) {
+void run_over_mpi(const std::vector<std::string>& words, Voice voice) {
   in_session([&](MpiSession& session) {
     const auto check = [&session, &words](const Assembly& parts) {
       check_for_mpi(parts, session.ranks());
       check_start(words, parts, session.rank() == 0);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
-    execute_run(std::move(parts), speaks && session.rank() == 0,
+    execute_run(std::move(parts), session.rank() == 0 ? voice : Voice::silent,
                 [&session](Run& run) { run.execute(session); });
   });
 }
@@ -110,8 +110,8 @@ void check_alone(const char* option) {
 }
 
 /// A simulation: by this process, or by all that mpirun has started.
-void simulate(const std::vector<std::string>& words, bool speaks) {
-  const auto alone = [&] { simulate_alone(words, speaks); };
+void simulate(const std::vector<std::string>& words, Voice voice) {
+  const auto alone = [&] { simulate_alone(words, voice); };
   if (!MpiSession::is_launched()) return alone();
   in_session([&](MpiSession& session) {
     const int ranks = session.ranks();
@@ -121,7 +121,7 @@ void simulate(const std::vector<std::string>& words, bool speaks) {
       check_start(words, parts, session.rank() == 0);
     };
     Assembly parts = assemble_on_all_ranks(session, words, check);
-    execute_run(std::move(parts), speaks && session.rank() == 0,
+    execute_run(std::move(parts), session.rank() == 0 ? voice : Voice::silent,
                 [&session](Run& run) { run.share(session); });
   });
 }
@@ -130,23 +130,23 @@ void run_over_mpi(const std::vector<std::string>&, bool) {
   throw Error("this starling was built without MPI");
 }
 
-void simulate(const std::vector<std::string>& words, bool speaks) { simulate_alone(words, speaks); }
+void simulate(const std::vector<std::string>& words, Voice voice) { simulate_alone(words, voice); }
 
 void check_alone(const char*) {}
 #endif
 
 /// Goes on with a simulation that was ended early, if its checkpoint is there and of this scenario, or begins it.
-void go_on(const std::vector<std::string>& words, bool speaks) {
+void go_on(const std::vector<std::string>& words, Voice voice) {
   Assembly parts = assemble(read_scenario(words));
   check_output(words, parts);
   std::unique_ptr<CheckpointFile> from = checkpoint_of(parts);
-  execute_run(std::move(parts), speaks, [&from](Run& run) {
+  execute_run(std::move(parts), voice, [&from](Run& run) {
     from ? run.resume_or_simulate(std::move(from)) : run.simulate();
   });
 }
 
 /// Simulates in the order of the real run that wrote `path`. Results go beside it unless the words say where.
-void replay(std::vector<std::string> words, const std::string& path, bool speaks) {
+void replay(std::vector<std::string> words, const std::string& path, Voice voice) {
   const Recorder recorded = load(path);
   write_beside(words, path, "_replay.h5");
   Assembly parts = assemble(read_scenario(words));
@@ -161,11 +161,11 @@ void replay(std::vector<std::string> words, const std::string& path, bool speaks
   const std::string hint =
       other.empty() ? "" : fmt::format("another scenario was recorded: here is {}", other);
   try {
-    execute_run(std::move(parts), speaks, [&recorded](Run& run) { run.simulate(&recorded); });
+    execute_run(std::move(parts), voice, [&recorded](Run& run) { run.simulate(&recorded); });
   } catch (const Halted& halted) {
     throw Halted(halted.what() + (hint.empty() ? "" : "; " + hint));
   }
-  if (speaks && !hint.empty()) say("starling: warning: {}: {}\n", path, hint);
+  if (voice != Voice::silent && !hint.empty()) say("starling: warning: {}: {}\n", path, hint);
 }
 
 }  // namespace
@@ -197,21 +197,21 @@ void run_command(const Arguments& arguments) {
     write_beside(words, words[0],
                  "_again.h5");  // the path in it may be that of other results by now
 
-  const bool speaks = values.count("quiet") == 0;
+  const Voice voice = values.count("quiet") == 0 ? Voice::all : Voice::warnings;
   if (values.count("replay") > 0 && values.count("resume") > 0)
     throw UsageError("--replay and --resume do not go together");
   if (values.count("replay") > 0) {
     if (transport != "simulated") throw UsageError("--replay is a simulation, got --transport mpi");
     check_alone("--replay");
-    replay(words, values["replay"].as<std::string>(), speaks);
+    replay(words, values["replay"].as<std::string>(), voice);
   } else if (values.count("resume") > 0) {
     if (transport != "simulated") throw UsageError("--resume is a simulation, got --transport mpi");
     check_alone("--resume");
-    go_on(words, speaks);
+    go_on(words, voice);
   } else if (transport == "simulated") {
-    simulate(words, speaks);
+    simulate(words, voice);
   } else {
-    run_over_mpi(words, speaks);
+    run_over_mpi(words, voice);
   }
 }
 

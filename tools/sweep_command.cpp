@@ -127,7 +127,7 @@ void share_cores(std::size_t cores, std::size_t jobs) {
 
 struct Ending {
   std::vector<std::string> failures;  // names of points
-  std::size_t taken = 0;              // points that another sweep in this folder runs
+  std::vector<std::size_t> taken;     // points that another sweep in this folder runs
   bool is_whole = true;               // nobody asked it to end
   std::string changed;  // why no more points began: the scenario has changed; "" if not
 };
@@ -176,7 +176,7 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
   const auto ended = [&](std::size_t task, int status) {
     ++done;
     if (status == ProcessPool::taken) {
-      ++outcome.taken;
+      outcome.taken.push_back(todo[task]);
       return;
     }
     // One that was asked to end has not failed, and runs again next time.
@@ -213,6 +213,22 @@ Ending run_points(const Scenario& scenario, const Sweep& sweep,
     std::ofstream(log_of(folder, point)) << "starling: its results have gone since it ended\n";
   }
   return outcome;
+}
+
+/// The same, and once more of points that another sweep had begun: it may have been killed since.
+Ending run_all_points(const Scenario& scenario, const Sweep& sweep, SweepTable& table,
+                      const std::vector<std::string>& words, const std::vector<std::size_t>& todo,
+                      const fs::path& folder, std::size_t jobs, bool speaks) {
+  Ending all = run_points(scenario, sweep, words, todo, folder, jobs, speaks);
+  std::vector<std::size_t> left = std::exchange(all.taken, {});
+  std::erase_if(left, [&](std::size_t point) { return table.is_finished(point); });
+  if (left.empty() || left.size() == todo.size() || !all.is_whole || !all.changed.empty()) {
+    all.taken = left;
+    return all;
+  }
+  Ending again = run_points(scenario, sweep, words, left, folder, jobs, speaks);
+  again.failures.insert(again.failures.begin(), all.failures.begin(), all.failures.end());
+  return again;
 }
 
 #ifdef STARLING_HAVE_MPI
@@ -317,10 +333,14 @@ void conclude(SweepTable& table, const Sweep& sweep, const fs::path& folder, con
   const bool is_last = finished == sweep.points.size();
   if (speaks || (is_last && ending.is_whole && !is_quiet)) {
     fmt::print("{} of {} points are finished{}; {}\n", finished, sweep.points.size(),
-               ending.taken > 0 ? fmt::format(", {} were under way elsewhere", ending.taken) : "",
+               ending.taken.empty()
+                   ? ""
+                   : fmt::format(", {} were under way elsewhere", ending.taken.size()),
                ending.is_whole ? "see " + (folder / "table.csv").string()
                                : "started again, the sweep goes on");
   }
+  if (const std::string diverging = table.diverging(); speaks && !diverging.empty())
+    say("starling: warning: {}\n", diverging);
   if (!ending.is_whole) throw Interrupted(sweep_asked_to_end);
   const std::string other_failures = failed.empty() ? "" : '\n' + failed;
   if (!ending.changed.empty())
@@ -397,7 +417,7 @@ void sweep_command(const Arguments& arguments) {
 
   meet_signals(note_sweep_signal);
   share_cores(cores, jobs * shard.on_this_machine);
-  const Ending own = run_points(scenario, sweep, words, todo, folder, jobs, speaks);
+  const Ending own = run_all_points(scenario, sweep, table, words, todo, folder, jobs, speaks);
   const auto end = [&](const Ending& ending) {
     conclude(table, sweep, folder, ending, speaks, is_quiet);
   };

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <system_error>
 #include <utility>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "scenarios/checkpointing.hpp"
 #include "sim/base/csv.hpp"
@@ -163,9 +164,30 @@ bool SweepTable::is_finished(std::size_t point) {
   const std::optional<Recorder> found = results_in(results_of(folder_, sweep_.points[point]));
   if (!found) return false;
   expect_settings_of(sweep_, point, *found, results_of(folder_, sweep_.points[point]));
+  // Losses alone: the results do not say how many parameters a model has that was not kept.
+  constexpr auto any_distance = std::numeric_limits<std::size_t>::max();
+  const std::vector<std::string> signs = signs_of_divergence(*found, any_distance);
   finished_[point] = {outcomes(*found, sweep_.target), fact(found->machine, "code_version"),
-                      fact(found->machine, "folder"), files_read(fact(found->machine, "files"))};
+                      fact(found->machine, "folder"), files_read(fact(found->machine, "files")),
+                      signs.empty() ? "" : signs.front()};
   return true;
+}
+
+std::string SweepTable::diverging() const {
+  constexpr std::size_t most_named = 3;
+  std::vector<std::string> names;
+  std::string why;
+  for (std::size_t i = 0; i < finished_.size(); ++i) {
+    if (!finished_[i] || finished_[i]->divergence.empty()) continue;
+    if (names.empty()) why = finished_[i]->divergence;
+    names.push_back(sweep_.describe(sweep_.points[i]));
+  }
+  if (names.empty()) return "";
+  const std::size_t count = names.size();
+  names.resize(std::min(count, most_named));
+  return fmt::format("{} to have diverged: {}{}; of the first, {}",
+                     count == 1 ? "1 point seems" : fmt::format("{} points seem", count),
+                     fmt::join(names, "; "), count > most_named ? "; .." : "", why);
 }
 
 std::string SweepTable::changed_file() {

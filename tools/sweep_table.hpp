@@ -29,6 +29,9 @@ class SweepTable {
   /// How many finished points another version of the program has run, and which; "" if none.
   std::string other_version(const std::string& own);
 
+  /// Which finished points seem to have diverged, and what tells so of the first; "" if none does.
+  std::string diverging() const;
+
   /// Writes, from the finished points,
   ///   points.csv   point, every swept key, then every outcome (tools/summary.hpp)
   ///   table.csv    every swept key but the seed, runs, then of every outcome mean and standard deviation (n - 1; empty
@@ -45,6 +48,7 @@ class SweepTable {
     std::string version;          // of the program
     std::string folder;           // that it was started in
     std::vector<FileRead> files;  // that it has read
+    std::string divergence;       // a sign of it, or ""
   };
 
   const Sweep& sweep_;

@@ -139,6 +139,29 @@ class SweepTest(unittest.TestCase):
             self.assertIn("1 of 2 points are finished, 1 were under way elsewhere", self.sweep())
         self.assertIn("2 of 2 points are finished; ", self.sweep())
 
+    def test_a_point_is_run_after_all_if_the_sweep_that_had_begun_it_was_killed(self):
+        self.write(SCENARIO + "[sweep]\nrun.nodes = 2, 4\n")
+        (self.folder / "out").mkdir()
+        with open(self.folder / "out" / "nodes=2.log", "w", encoding="ascii") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)
+            sweep = subprocess.Popen(self.command("run.steps=30000", "run.record_every=1000"), cwd=self.folder, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True)
+            while not (self.folder / "out" / "nodes=4.log").exists():  # it has left the other to us by then, or does at once
+                time.sleep(0.01)
+            time.sleep(0.1)
+        said = sweep.communicate(timeout=240)[0]
+        self.assertIn("2 of 2 points are finished; ", said)
+
+    def test_points_that_seem_to_have_diverged_are_named(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.1, 1e20\n")
+        softmax = ("workload.kind=softmax", "workload.hidden=default")  # whose losses stay finite
+        self.assertIn("warning: 1 point seems to have diverged: learning_rate=1e20; of the first, training loss ended at ", self.sweep(*softmax))
+        self.assertNotIn("diverged", self.sweep(*softmax, "-q"))
+        done = subprocess.run([str(PROGRAM), "run", "s.ini", "-q", "algorithm.learning_rate=1e20", *softmax], cwd=self.folder, check=True,
+                              capture_output=True, text=True)
+        self.assertRegex(done.stderr, "^starling: warning: training loss ended at .*\n$")
+        self.assertEqual(done.stdout, "")
+
     def test_a_scenario_without_sweep_is_refused_and_one_with_it_runs_as_it_stands(self):
         self.write(SCENARIO)
         self.assertIn("on the command line that is \"sweep.algorithm.group_size=2, 4, 8\"", self.sweep(status=2))
