@@ -219,6 +219,8 @@ void print_named(const std::string& name, const std::vector<Chapter>& chapters, 
     for (const Chapter& chapter : chapters) print_key(chapter, name, with_keys);
     return;
   }
+  if (name == "kind")
+    throw UsageError("kind says which component a section has: starling list --brief tells all");
   names.insert(names.end(), keys.begin(), keys.end());
   throw UsageError(fmt::format(
       "there is no section, component or key {}; sections are {} (and sweep: docs/keys.md); all "

@@ -30,7 +30,7 @@ constexpr int largest_count = 10'000'000;  // of nodes, and of samples in a step
 constexpr double most_steps = 1e12;        // of a run
 
 /// The file with the place for messages.
-struct Place {
+struct LineAt {
   const std::string& path;
   int line;
 
@@ -85,7 +85,7 @@ bool is_ours(std::string_view column) {
 
 bool is_share(std::string_view column) { return column == "test_accuracy" || column == "test_auc"; }
 
-void read_comment(std::string_view line, const Place& place, ReferenceRows& rows) {
+void read_comment(std::string_view line, const LineAt& place, ReferenceRows& rows) {
   const std::size_t equals = line.find('=');
   if (equals == line.npos) return;
   const std::string_view key = trim(line.substr(1, equals - 1));
@@ -103,12 +103,12 @@ void read_comment(std::string_view line, const Place& place, ReferenceRows& rows
     place.refuse(fmt::format("{} must be a whole number from 1 to {}", key, largest_count));
 }
 
-void read_names(std::string_view line, const Place& place, ReferenceRows& rows) {
+void read_names(std::string_view line, const LineAt& place, ReferenceRows& rows) {
   rows.columns = csv_cells(line);
   if (rows.column("step") == rows.columns.size())
-    place.refuse(
-        fmt::format("expected names of columns with commas between them, one of them step, got {}",
-                    excerpt(line)));
+    place.refuse(fmt::format(
+        "expected names of columns with commas between them, one of them step, got {}{}",
+        excerpt(line), did_you_mean("step", rows.columns)));
   for (std::size_t i = 0; i < rows.columns.size(); ++i) {
     if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
       place.refuse(fmt::format("two columns are called {}", rows.columns[i]));
@@ -120,7 +120,7 @@ void read_names(std::string_view line, const Place& place, ReferenceRows& rows) 
   }
 }
 
-void read_row(std::string_view line, const Place& place, ReferenceRows& rows) {
+void read_row(std::string_view line, const LineAt& place, ReferenceRows& rows) {
   const std::vector<std::string> cells = csv_cells(line);
   if (cells.size() != rows.columns.size())
     place.refuse(fmt::format("expected {} cells, got {}", rows.columns.size(), cells.size()));
@@ -153,7 +153,7 @@ ReferenceRows read_rows(const std::string& path) {
     throw Error(path + ": expected a run, found a directory");
   std::istringstream file(read_whole_file(path));
   ReferenceRows rows;
-  Place place{path, 0};
+  LineAt place{path, 0};
   for (std::string text; std::getline(file, text);) {
     std::string_view line = text;
     if (++place.line == 1 && line.starts_with(byte_order_mark))
@@ -187,7 +187,8 @@ std::string doubt_about(const std::string& path, NodeId nodes) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none))
     return path + ": expected a run, found a directory";
-  if (!std::filesystem::exists(path, none)) return "";
+  if (path.empty()) return "";
+  if (!std::filesystem::exists(path, none)) return path + ": is not there yet";
   try {
     if (!is_table(path)) return "";
     const ReferenceRows rows = read_rows(path);

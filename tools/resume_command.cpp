@@ -141,7 +141,7 @@ void go_on(const std::string& path, Voice voice) { go_on_alone(path, voice); }
 
 void resume_command(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("quiet,q", "no progress, no table");
+  options.add_options()("quiet,q", "no progress, no table; warnings alone");
   po::variables_map values;
   if (!parse_arguments(arguments, "resume", "starling resume RESULTS.h5|CHECKPOINT [options]",
                        options, values))

@@ -18,6 +18,7 @@
 #include "tools/arguments.hpp"
 #include "tools/execute_run.hpp"
 #include "tools/failure.hpp"
+#include "tools/files_read.hpp"
 #include "tools/on_all_ranks.hpp"
 #include "tools/say.hpp"
 
@@ -44,6 +45,12 @@ void check_output(const std::vector<std::string>& words, const Assembly& parts, 
         "{} would be replaced by its repetition; name another file with --output", words[0]));
   }
   if (saves) expect_writable(parts.settings.output);
+}
+
+/// Of a run that is to be repeated from its results.
+void warn_of_changed_files(const std::string& path) {
+  for (const std::string& file : changed_files(load(path)))
+    say("starling: warning: {} has changed since the run of {} read it\n", file, path);
 }
 
 /// The newest whole checkpoint beside the results file of a run; nothing if there is none.
@@ -177,8 +184,8 @@ void run_command(const Arguments& arguments) {
       "output,o", po::value<std::string>(), "results file (instead of run.output)")(
       "replay", po::value<std::string>(),
       "results of a run over MPI, whose order of events the simulation follows")(
-      "resume", "go on from the run's checkpoint, if it has left one")("quiet,q",
-                                                                       "no progress, no table");
+      "resume", "go on from the run's checkpoint, if it has left one")(
+      "quiet,q", "no progress, no table; warnings alone");
   po::variables_map values;
   if (!parse_arguments(arguments, "run",
                        "starling run SCENARIO.ini|RESULTS.h5 [section.key=value ...] [options]",
@@ -193,9 +200,11 @@ void run_command(const Arguments& arguments) {
   if (values.count("output") > 0)
     words.push_back("run.output=" + values["output"].as<std::string>());
 
-  if (values.count("replay") == 0 && std::filesystem::path(words[0]).extension() == ".h5")
+  if (values.count("replay") == 0 && std::filesystem::path(words[0]).extension() == ".h5") {
     write_beside(words, words[0],
                  "_again.h5");  // the path in it may be that of other results by now
+    warn_of_changed_files(words[0]);
+  }
 
   const Voice voice = values.count("quiet") == 0 ? Voice::all : Voice::warnings;
   if (values.count("replay") > 0 && values.count("resume") > 0)

@@ -15,6 +15,7 @@
 #include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "sim/record/table_file.hpp"
+#include "tools/files_read.hpp"
 #include "tools/sweep_folder.hpp"
 
 namespace starling {
@@ -49,13 +50,6 @@ void expect_settings_of(const Sweep& sweep, std::size_t point, const Recorder& r
     throw Error(fmt::format("{}: holds a run with {} = {}, not {}; move it away", path.string(),
                             sweep.keys[i], *text, value));
   }
-}
-
-/// Where a file is that a run in `folder` has named.
-std::string place_of(const std::string& file, const std::string& folder) {
-  std::error_code none;
-  const fs::path there = fs::path(folder) / file;  // an absolute name stays
-  return fs::exists(there.parent_path(), none) ? there.string() : file;
 }
 
 std::string to_csv(const NamedTable& table) {

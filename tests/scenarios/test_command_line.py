@@ -48,6 +48,7 @@ def check_usage(folder):
                             (["list", "a", "b"], "list takes one name at most"),
                             (["list", "nonsense"], "there is no section, component or key nonsense; sections are algorithm, topology, "),
                             (["list", "sweep"], "run (and sweep: docs/keys.md); all components: starling list --brief"),
+                            (["list", "kind"], "kind says which component a section has: starling list --brief tells all"),
                             (["list", "workloads"], "all components: starling list --brief; did you mean workload?"),
                             (["list", "--markdown", "dpsgd"], "--markdown lists everything, got a name"),
                             (["resume", "a.h5", "b.h5"], "expected one file, whose run is to go on"),
@@ -135,6 +136,13 @@ def check_commands(folder):
     again = folder.run("run", "results/good.h5", "-o", "again.h5")
     expect(again, 0)
     assert "different experiments" not in folder.run("compare", "results/good.h5", "again.h5").stdout
+    folder.write("delays.csv", "0.001\n0.002\n")
+    expect(folder.run("run", "good.ini", "compute.delay_trace=delays.csv", "-o", "delayed.h5"), 0)
+    assert folder.run("run", "delayed.h5", "-q").stderr == ""
+    folder.write("delays.csv", "0.001\n0.003\n")
+    assert folder.run("run", "delayed.h5", "-q").stderr == "starling: warning: delays.csv has changed since the run of delayed.h5 read it\n"
+    done = folder.run("run", "good.ini", "reference.file=theirs.csv", "-q", "-o", "delayed.h5")
+    assert done.stderr.endswith("theirs.csv: is not there yet\n"), done.stderr
     expect(folder.run("run", "good.ini", "run.seed=2", "algorithm.kind=allreduce", "-o", "other.h5"), 0)
     done = folder.run("compare", "results/good.h5", "other.h5", "--loss", "10")
     assert "algorithm.kind (dpsgd, allreduce)" in done.stdout.splitlines()[2], done.stdout
@@ -189,8 +197,10 @@ def check_summaries(folder):
                              "command line: run.record_every is 1: 1000000000000 rows * "),
                             (["network.copy_bandwidth=1 GB/s"], "command line: network.copy_bandwidth has changed nothing: no tensors are gathered"),
                             (["compute.forward_share=0.5"], "command line: compute.forward_share changes nothing without algorithm.overlap = backward")):
-        assert f"starling: warning: {sentence}" in folder.run("run", "good.ini", *words).stderr, words
-        assert not folder.run("run", "good.ini", *words, "--quiet").stderr, words
+        done = folder.run("run", "good.ini", *words)
+        assert f"starling: warning: {sentence}" in done.stderr, words
+        quiet = folder.run("run", "good.ini", *words, "--quiet")
+        assert (quiet.stdout, quiet.stderr) == ("", done.stderr), words
     said = folder.run("run", "good.ini", "algorithm.learning_rate=100").stderr  # all numbers are finite
     assert re.search(r"^starling: warning: training loss ended at [0-9.e+]+, [0-9.e+]+ times its first value: the run seems to have diverged$",
                      said, re.MULTILINE), said
