@@ -106,9 +106,9 @@ void read_comment(std::string_view line, const LineAt& place, ReferenceRows& row
 void read_names(std::string_view line, const LineAt& place, ReferenceRows& rows) {
   rows.columns = csv_cells(line);
   if (rows.column("step") == rows.columns.size())
-    place.refuse(fmt::format(
-        "expected names of columns with commas between them, one of them step, got {}{}",
-        excerpt(line), did_you_mean("step", rows.columns)));
+    place.refuse(
+        fmt::format("expected names of columns with commas between them, one of them step, got {}",
+                    excerpt(line)));
   for (std::size_t i = 0; i < rows.columns.size(); ++i) {
     if (rows.column(rows.columns[i]) < i && is_ours(rows.columns[i]))
       place.refuse(fmt::format("two columns are called {}", rows.columns[i]));

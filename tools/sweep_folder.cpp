@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +37,26 @@ struct Change {
   std::map<std::string, std::string> renamed = {};  // points that have more keys now
   std::vector<SweepPoint> gone = {};                // whose names no point of now has
 };
+
+/// A scenario without [sweep], those of `keys`, and sections that have nothing else.
+std::string settings_but(const std::vector<std::string>& keys, const std::string& scenario) {
+  std::istringstream lines(without_sweep(scenario));
+  std::string kept, section;
+  bool is_named = false;  // the section is among what is kept
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('[')) {
+      section = line;
+      is_named = false;
+      continue;
+    }
+    const std::string name = section.empty() ? "" : section.substr(1, section.size() - 2);
+    const std::string key = name + '.' + line.substr(0, line.find(' '));
+    if (std::ranges::find(keys, key) != keys.end()) continue;
+    if (!std::exchange(is_named, true)) kept += (kept.empty() ? "" : "\n") + section + '\n';
+    kept += line + '\n';
+  }
+  return kept;
+}
 
 /// The sweep of now lists all keys of the one before, and more, or repeats its points.
 bool adds_keys(const Sweep& before, const Sweep& now) {
@@ -182,7 +203,10 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
                     kept.string()));
   }
   Change change;
-  if (without_sweep(before) == without_sweep(settings)) {
+  // What points ran with of the keys that they vary now is known of each; the scenario's own value is nobody's.
+  const std::string own = settings_but(sweep.keys, settings);
+  const std::string theirs = settings_but(sweep.keys, before);
+  if (own == theirs) {
     change = compare(before, kept, sweep);
     if (change.refused.empty()) {
       for (const auto& [was, is] : change.renamed) {
@@ -202,8 +226,9 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
   throw Error(fmt::format(
       "{}: holds a sweep of other settings{} ({} there, {} here); choose another folder with "
       "-o, or remove this one",
-      folder.string(), change.refused, quoted_other_line(before, settings),
-      quoted_other_line(settings, before)));
+      folder.string(), change.refused,
+      own == theirs ? quoted_other_line(before, settings) : quoted_other_line(theirs, own),
+      own == theirs ? quoted_other_line(settings, before) : quoted_other_line(own, theirs)));
 }
 
 }  // namespace starling

@@ -498,6 +498,15 @@ class SweepTest(unittest.TestCase):
         self.assertIn("holds a sweep of other settings that lists algorithm.momentum, algorithm.learning_rate, topology.kind, run.seed, not "
                       "algorithm.learning_rate (", self.sweep(status=1))
 
+    def test_a_sweep_goes_on_over_a_key_that_the_command_line_has_set(self):
+        self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.02, 0.1\n")  # of 8 nodes
+        self.sweep("run.nodes=4")
+        before = (self.folder / "out" / "learning_rate=0.1.h5").read_bytes()
+        self.assertIn("2 points are finished already\n4 of 4 points are finished", self.sweep("sweep.run.nodes=4, 5"))
+        self.assertEqual((self.folder / "out" / "learning_rate=0.1,nodes=4.h5").read_bytes(), before)
+        self.assertIn("holds a sweep of other settings (`steps = 20` there, `steps = 21` here)",
+                      self.sweep("sweep.run.nodes=4, 5", "run.steps=21", status=1))
+
     def test_points_that_ran_with_another_value_than_a_new_key_lists_stay_outside(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.02, 0.1\n")
         self.sweep()
