@@ -238,15 +238,13 @@ class Servers {
   /// Sends a sum of gradients, which would be applied at the learning rate `rate` had all nodes come as far. What is sent at a
   /// rate of 0 is lost, so nothing that was held back goes along.
   void push(const Vector& sum, double rate) {
-    if (rate > 0) {
-      const double factor = rate_.to(rate);
-      for (Compressor& compressor : compressors_) compressor.scale_residual(factor);
-    }
+    const double factor = rate_.come_to(rate);
+    for (Compressor& compressor : compressors_) compressor.scale_residual(factor);
     for (NodeId s = 0; s < settings_.servers; ++s) {
       Compressor without_residual(settings_.compression);
       send_compressed(node_, s, tag_of(Channel::request), shard(sum, s, settings_.servers),
                       static_cast<double>(sent_),
-                      rate > 0 ? compressors_[static_cast<std::size_t>(s)] : without_residual,
+                      rate_.loses() ? without_residual : compressors_[static_cast<std::size_t>(s)],
                       stream_of(node_, node_.id(), sent_, s));
     }
     ++sent_;

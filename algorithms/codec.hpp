@@ -134,14 +134,23 @@ class ErrorFeedback {
 /// if rates were applied before the code is made.
 class RateChange {
  public:
-  /// What was held back counts so many times when gradients are to be applied at `rate` > 0.
-  double to(double rate) {
+  /// `rescales`: false for residuals that do not follow the rate.
+  explicit RateChange(bool rescales = true) : rescales_(rescales) {}
+
+  /// The next gradients are applied at `rate`: what was held back counts so many times from now on.
+  double come_to(double rate) {
+    loses_ = rescales_ && rate == 0;
+    if (!rescales_ || loses_) return 1;
     const double last = std::exchange(rate_, rate);
     return last > 0 ? last / rate : 1;
   }
+  /// Whether what is sent now is lost, as it is applied at a rate of 0: nothing that was held back goes along.
+  bool loses() const { return loses_; }
 
  private:
-  double rate_ = 0;  // none yet
+  bool rescales_;
+  bool loses_ = false;
+  double rate_ = 0;  // the last one above 0; none yet
 };
 
 /// Reads `rescale_residual`: whether residuals follow the rate.

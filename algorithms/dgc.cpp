@@ -60,7 +60,7 @@ Task<> run(Node& node, const DgcSettings& settings) {
   const double momentum = settings.optimizer.momentum;
   Vector x = node.initial_model();
   Vector u, v;
-  RateChange rate_change;
+  RateChange rate_change(settings.rescales_residual);
   for (Step k = 0; k < node.steps(); ++k) {
     const double rate = settings.optimizer.rate(k);
     const Gradient gradient = co_await node.gradient(x);
@@ -74,16 +74,15 @@ Task<> run(Node& node, const DgcSettings& settings) {
     accumulate(u, settings.optimizer.nesterov ? 1 : momentum, g);
     if (settings.optimizer.nesterov) u.scale(momentum);
     // What is sent at a rate of 0 is lost: nothing that waits goes along.
-    const bool is_lost = settings.rescales_residual && rate == 0;
-    const Vector waiting = is_lost ? std::exchange(v, {}) : Vector{};
-    const double factor = settings.rescales_residual && !is_lost ? rate_change.to(rate) : 1;
+    const double factor = rate_change.come_to(rate);
+    const Vector waiting = rate_change.loses() ? std::exchange(v, {}) : Vector{};
     if (v && factor != 1) v.scale(factor);
     accumulate(v, 1, u);
     if (settings.optimizer.nesterov) v.add(g);
     const SharedCodec codec = settings.keep.codec(k);
     const Encoded own = encode(*codec, v, code_stream(node, node.id(), k));
     v.add_scaled(-1, own.decoded);
-    if (is_lost) v = waiting;
+    if (rate_change.loses()) v = waiting;
     if (settings.is_masking) u = transformed(transforms::ClearWhere{}, {u, own.decoded});
 
     const Vector mean = co_await mean_of_codes(node, everybody, tag_of(Channel::collective, k),

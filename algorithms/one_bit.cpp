@@ -39,7 +39,7 @@ struct OneBitSettings {
 class CodedPhases {
  public:
   CodedPhases(Node& node, const OneBitSettings& settings, const ColumnOrder& order)
-      : node_(node), settings_(settings) {
+      : node_(node), settings_(settings), rate_(settings.rescales_residual) {
     const auto pieces = static_cast<std::size_t>(node.nodes());
     for (std::size_t s = 0; s < pieces; ++s) {
       const std::size_t begin = s * node.parameters() / pieces;
@@ -52,12 +52,11 @@ class CodedPhases {
   /// Sends every owner its piece of `p`, which it applies at the learning rate `rate`. At a rate of 0 that is lost, so nothing
   /// that was held back goes along.
   void send_pieces(Step k, const Vector& p, double rate) {
-    const double factor = settings_.rescales_residual && rate > 0 ? rate_.to(rate) : 1;
+    const double factor = rate_.come_to(rate);
     for (NodeId s = 0; s < node_.nodes(); ++s) {
       if (part(s).size == 0) continue;
       ErrorFeedback without_residual;
-      ErrorFeedback& feedback =
-          settings_.rescales_residual && rate == 0 ? without_residual : part(s).feedback;
+      ErrorFeedback& feedback = rate_.loses() ? without_residual : part(s).feedback;
       feedback.scale_residual(factor);
       const Encoded sent =
           feedback.encode(codec(s, k), shard(p, s, node_.nodes()), stream(k, me(), s, 1));

@@ -102,7 +102,10 @@ std::vector<Tensor> list_tensors(Node& node, const PowersgdSettings& settings) {
 class LowRankMean {
  public:
   LowRankMean(Node& node, const PowersgdSettings& settings)
-      : node_(node), settings_(settings), tensors_(list_tensors(node, settings)) {
+      : node_(node),
+        settings_(settings),
+        tensors_(list_tensors(node, settings)),
+        rate_(settings.rescales_residual) {
     for (const Tensor& a : tensors_) {
       q_.push_back(a.first_q);
       p_.push_back(a.first_p);
@@ -116,15 +119,13 @@ class LowRankMean {
 
   /// Tells the learning rate at which the next mean is applied. At a rate of 0 that is lost, so what was held back stays.
   void come_to(double rate) {
-    if (!settings_.rescales_residual) return;
-    is_lost_ = rate == 0;
-    const double factor = is_lost_ ? 1 : rate_.to(rate);
+    const double factor = rate_.come_to(rate);
     if (residual_ && factor != 1) residual_.scale(factor);
   }
 
   /// By both sides of the power iteration.
   Task<Vector> by_both_sides(std::span<const NodeId> members, Vector g, Step k) {
-    if (residual_ && !is_lost_) g.add(residual_);
+    if (residual_ && !rate_.loses()) g.add(residual_);
     Pieces m = cut(g);
     const Pieces own_p = multiplied(m, q_, Side::p);
     Pieces p = co_await mean_of(members, tag_of(Channel::collective, 2 * k), own_p);
@@ -140,7 +141,7 @@ class LowRankMean {
 
   /// By one side of it, in turn.
   Task<Vector> by_one_side(std::span<const NodeId> members, Vector g, Step k) {
-    if (residual_ && !is_lost_) g.add(residual_);
+    if (residual_ && !rate_.loses()) g.add(residual_);
     const bool makes_p = (k - settings_.exact_steps) % 2 == 0;
     const Side side = makes_p ? Side::p : Side::q;
     Pieces fixed = makes_p ? q_ : p_;
@@ -228,7 +229,7 @@ class LowRankMean {
   }
   /// Vectors lose nothing.
   void keep_residual(const Vector& wanted, const Vector& result) {
-    if (is_lost_) return;
+    if (rate_.loses()) return;
     Pieces pieces;
     pieces.reserve(tensors_.size());
     for (const Tensor& a : tensors_) {
@@ -245,7 +246,6 @@ class LowRankMean {
   Pieces p_, q_;                 // as the last step has left them; P where sides alternate
   Vector residual_;
   RateChange rate_;
-  bool is_lost_ = false;
 };
 
 Task<> run(Node& node, const PowersgdSettings& settings) {

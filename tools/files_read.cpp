@@ -4,10 +4,11 @@
 #include <system_error>
 
 #include "scenarios/checkpointing.hpp"
-#include "sim/record/facts.hpp"
 
 namespace starling {
+namespace {
 
+/// Where a file is that a run in `folder` has named.
 std::string place_of(const std::string& file, const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code none;
@@ -15,14 +16,13 @@ std::string place_of(const std::string& file, const std::string& folder) {
   return fs::exists(there.parent_path(), none) ? there.string() : file;
 }
 
-std::vector<std::string> changed_files(const Recorder& results) {
-  std::vector<std::string> changed;
-  const std::string folder = fact(results.machine, "folder");
-  for (const auto& [checksum, name] : files_read(fact(results.machine, "files"))) {
-    const std::string now = checksum_of_file(place_of(name, folder));
-    if (!now.empty() && now != checksum) changed.push_back(name);
-  }
-  return changed;
+}  // namespace
+
+bool FilesNow::has_changed(const FileRead& file, const std::string& folder) {
+  const std::string place = place_of(file.name, folder);
+  const auto [now, is_new] = checksums_.try_emplace(place);
+  if (is_new) now->second = checksum_of_file(place);
+  return !now->second.empty() && now->second != file.checksum;
 }
 
 }  // namespace starling

@@ -1,17 +1,21 @@
 // Files that a run has read, as its results name them, with their checksums.
 #pragma once
 
+#include <map>
 #include <string>
-#include <vector>
 
-#include "sim/record/recorder.hpp"
+#include "sim/record/facts.hpp"
 
 namespace starling {
 
-/// Where a file is that a run in `folder` has named.
-std::string place_of(const std::string& file, const std::string& folder);
+/// What is where such files were; each is looked at once.
+class FilesNow {
+ public:
+  /// Whether what a run in `folder` has read is there with other content. A file that is gone has not changed.
+  bool has_changed(const FileRead& file, const std::string& folder);
 
-/// Those of a run's files that are there with other content now. One that is gone has not changed.
-std::vector<std::string> changed_files(const Recorder& results);
+ private:
+  std::map<std::string, std::string> checksums_;  // by place; "" if nothing is there
+};
 
 }  // namespace starling

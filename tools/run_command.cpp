@@ -14,6 +14,7 @@
 #include "scenarios/replay_check.hpp"
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
+#include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "tools/arguments.hpp"
 #include "tools/execute_run.hpp"
@@ -49,8 +50,12 @@ void check_output(const std::vector<std::string>& words, const Assembly& parts, 
 
 /// Of a run that is to be repeated from its results.
 void warn_of_changed_files(const std::string& path) {
-  for (const std::string& file : changed_files(load(path)))
-    say("starling: warning: {} has changed since the run of {} read it\n", file, path);
+  const Recorder results = load(path);
+  FilesNow now;
+  for (const FileRead& file : files_read(fact(results.machine, "files"))) {
+    if (now.has_changed(file, fact(results.machine, "folder")))
+      say("starling: warning: {} has changed since the run of {} read it\n", file.name, path);
+  }
 }
 
 /// The newest whole checkpoint beside the results file of a run; nothing if there is none.
@@ -78,6 +83,8 @@ void write_beside(std::vector<std::string>& words, const std::string& path, cons
 /// The same of a run that begins, which must not take away what another has left to go on from, either.
 void check_start(const std::vector<std::string>& words, const Assembly& parts, bool saves = true) {
   check_output(words, parts, saves);
+  if (saves && std::filesystem::path(words[0]).extension() == ".h5")
+    warn_of_changed_files(words[0]);
   const std::string& results = parts.settings.output;
   if (!has_checkpoint(results)) return;
   throw Error(fmt::format(
@@ -200,11 +207,9 @@ void run_command(const Arguments& arguments) {
   if (values.count("output") > 0)
     words.push_back("run.output=" + values["output"].as<std::string>());
 
-  if (values.count("replay") == 0 && std::filesystem::path(words[0]).extension() == ".h5") {
+  if (values.count("replay") == 0 && std::filesystem::path(words[0]).extension() == ".h5")
     write_beside(words, words[0],
                  "_again.h5");  // the path in it may be that of other results by now
-    warn_of_changed_files(words[0]);
-  }
 
   const Voice voice = values.count("quiet") == 0 ? Voice::all : Voice::warnings;
   if (values.count("replay") > 0 && values.count("resume") > 0)

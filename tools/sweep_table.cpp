@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "scenarios/checkpointing.hpp"
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/facts.hpp"
@@ -185,18 +184,15 @@ std::string SweepTable::diverging() const {
 }
 
 std::string SweepTable::changed_file() {
-  std::map<std::string, std::string> now;  // checksums; "" if the file is gone
+  FilesNow now;
   std::string changed;
   std::vector<std::string> points;
   for (std::size_t i = 0; i < sweep_.points.size(); ++i) {
     if (!is_finished(i)) continue;
-    for (const auto& [checksum, name] : finished_[i]->files) {
-      const std::string place = place_of(name, finished_[i]->folder);
-      const auto [found, is_new] = now.try_emplace(place);
-      if (is_new) found->second = checksum_of_file(place);
-      if (found->second.empty() || found->second == checksum) continue;
-      if (changed.empty()) changed = name;
-      if (name == changed) points.push_back(sweep_.points[i].name);
+    for (const FileRead& file : finished_[i]->files) {
+      if (!now.has_changed(file, finished_[i]->folder)) continue;
+      if (changed.empty()) changed = file.name;
+      if (file.name == changed) points.push_back(sweep_.points[i].name);
     }
   }
   if (points.empty()) return "";

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <limits>
 #include <span>
+#include <string_view>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -102,13 +103,17 @@ Values read(const Source& source, hid_t memory_type) {
   return values;
 }
 
+/// Throws unless there is one `value`, "integer", per sample of x.
+void check_one_per_sample(const Source& source, std::size_t samples, std::string_view value) {
+  if (source.shape.size() == 1 && source.shape[0] == samples) return;
+  throw Error(fmt::format("{}: expected shape {}, one {} per sample of x, found {}", source.name,
+                          samples, value, to_text(source.shape)));
+}
+
 /// Reads (samples) integers of at least `least`.
 std::vector<std::int32_t> read_integers(const Source& source, std::size_t samples,
                                         std::int64_t least) {
-  if (source.shape.size() != 1 || source.shape[0] != samples) {
-    throw Error(fmt::format("{}: expected shape {}, one integer per sample of x, found {}",
-                            source.name, samples, to_text(source.shape)));
-  }
+  check_one_per_sample(source, samples, "integer");
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   std::vector<std::int32_t> result;
   result.reserve(samples);
@@ -133,10 +138,7 @@ void check_finite(const Source& source, std::span<const float> values, std::size
 
 /// Reads (samples) numbers.
 std::vector<float> read_targets(const Source& source, std::size_t samples) {
-  if (source.shape.size() != 1 || source.shape[0] != samples) {
-    throw Error(fmt::format("{}: expected shape {}, one number per sample of x, found {}",
-                            source.name, samples, to_text(source.shape)));
-  }
+  check_one_per_sample(source, samples, "number");
   auto targets = read<std::vector<float>>(source, H5T_NATIVE_FLOAT);
   check_finite(source, targets, 1);
   return targets;

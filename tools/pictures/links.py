@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pictures.headline import headline
-from pictures.style import BLUE, GREY, ORANGE, Failure, literal, text, time_scale, write
+from pictures.style import BLUE, GREY, ORANGE, Failure, expect_kept, literal, text, time_scale, write
 
 MOST_LINKS = 20          # the busiest
 MOST_KINDS = 10          # of more, names say nothing of the place
@@ -96,19 +96,11 @@ def draw_link_heat(figure, ax, results, shown, names, window):
     figure.colorbar(image, ax=ax, format=PercentFormatter(1.0), fraction=0.04, pad=0.02)
 
 
-def check_window(results, window):
-    """Refuses one of which nothing was kept."""
-    kept = results.link_timeline["end"].max() / 1e12 if results.link_timeline else 0
-    if window and not window[0] < kept:
-        ends = f"the timeline of links ends at {kept:g} s" if kept > 0 else "no timeline of links was kept"
-        raise Failure(f"{ends} (run.timeline), --window begins at {window[0]:g} s")
-
-
 def draw(results, path, window=None):
     """The whole picture, and a line for each kind of links; `window` is a stretch of the timeline, None for all of it."""
     if not results.links:
         raise Failure("no link was used, or the network model has none (network.kind = fluid and tcp have)")
-    check_window(results, window)
+    expect_kept(window, "timeline of links", results.link_timeline["end"].max() / 1e12 if results.link_timeline else 0)
     end = max(results.active_end(), 1e-300)
     mean = results.links["bytes"] / (results.links["bandwidth"] * end)
     peak = results.links["peak_rate"] / results.links["bandwidth"]

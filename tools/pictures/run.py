@@ -5,7 +5,7 @@ from matplotlib.ticker import MaxNLocator
 
 from pictures import run_activities, run_evaluations, run_pace
 from pictures.headline import headline
-from pictures.style import GREY, Failure, time_scale, write
+from pictures.style import GREY, Failure, expect_kept, time_scale, write
 
 STEPS_IN_WINDOW = 24     # of the median node
 
@@ -86,10 +86,7 @@ def draw_right(figure, grid, results, window):
 
 def check_window(results, window):
     """Refuses a stretch of time of which nothing was kept."""
-    kept = min(results.timeline_until, results.timeline["end"].max(initial=0))
-    if window and not window[0] < kept:
-        ends = f"the node timeline ends at {kept:g} s" if kept > 0 else "no node timeline was kept"
-        raise Failure(f"{ends} (run.timeline), --window begins at {window[0]:g} s")
+    expect_kept(window, "node timeline", min(results.timeline_until, results.timeline["end"].max(initial=0)))
 
 
 def draw(results, path, window):

@@ -45,6 +45,13 @@ class Failure(Exception):
     """Something outside the program is wrong; the message is for the user."""
 
 
+def expect_kept(window, what, kept):
+    """Refuses a window, if there is one, that begins behind what the run kept: the node timeline, until so many seconds."""
+    if window and not window[0] < kept:
+        ends = f"the {what} ends at {kept:g} s" if kept > 0 else f"no {what} was kept"
+        raise Failure(f"{ends} (run.timeline), --window begins at {window[0]:g} s")
+
+
 def named(failure, *paths):
     """What a failure says, behind the first path unless it names one itself."""
     return str(failure) if str(failure).startswith(tuple(map(str, paths))) else f"{paths[0]}: {failure}"
