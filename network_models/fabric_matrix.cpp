@@ -90,14 +90,11 @@ std::vector<std::size_t> place(const Section& section, const Placement& placemen
                                const std::vector<std::string>& sites) {
   std::vector<std::size_t> site_of;
   if (placement.rule == "list") {
-    for (const CsvRow& row : parse_csv(placement.list)) {
-      for (const std::string& name : row.cells) {
-        const auto found = std::ranges::find(sites, name);
-        section.expect(found != sites.end(), "sites",
-                       "must be sites of the matrix, {}, got \"{}\"{}", fmt::join(sites, ", "),
-                       name, did_you_mean(name, sites));
-        site_of.push_back(static_cast<std::size_t>(found - sites.begin()));
-      }
+    for (const std::string& name : read_csv_cells(section, "sites", placement.list)) {
+      const auto found = std::ranges::find(sites, name);
+      section.expect(found != sites.end(), "sites", "must be sites of the matrix, {}, got \"{}\"{}",
+                     fmt::join(sites, ", "), name, did_you_mean(name, sites));
+      site_of.push_back(static_cast<std::size_t>(found - sites.begin()));
     }
     section.expect(site_of.size() == static_cast<std::size_t>(hosts), "sites",
                    "must be as many sites as hosts, {}, got {}", hosts, site_of.size());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 
 #include <fmt/core.h>
 #include <omp.h>
@@ -64,12 +65,12 @@ std::string scratch(const WorkloadFacts& facts, int threads) {
 }  // namespace
 
 void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& facts, int hosts) {
-  const std::int64_t available = available_memory();
-  if (!facts.has_numbers || available == 0) return;
+  const std::optional<std::int64_t> available = available_memory();
+  if (!facts.has_numbers || !available) return;
   const auto refuse_beyond = [&](double bytes, const std::string& arithmetic) {
-    if (bytes <= static_cast<double>(available)) return;
+    if (bytes <= static_cast<double>(*available)) return;
     throw Error(fmt::format("{} = {:.1f} GiB, but {:.1f} GiB of memory are free", arithmetic,
-                            bytes / gibibyte, static_cast<double>(available) / gibibyte));
+                            bytes / gibibyte, static_cast<double>(*available) / gibibyte));
   };
   const double models = 4.0 * static_cast<double>(facts.parameters) * settings.nodes / hosts;
   std::string arithmetic =
@@ -87,12 +88,13 @@ void check_memory_of_nodes(const Section& run, std::int64_t nodes) {
 }
 
 std::string doubt_of_table(const RunSettings& settings) {
-  const auto available = static_cast<double>(available_memory());
+  const std::optional<std::int64_t> available = available_memory();
   const double bytes = bytes_of_table(settings);
-  if (available == 0 || bytes <= available) return "";
+  if (!available || bytes <= static_cast<double>(*available)) return "";
   return fmt::format(
       "is {}: {} = {:.1f} GiB of the table of nodes, but {:.1f} GiB of memory are free",
-      settings.record_every, table_of_nodes(settings), bytes / gibibyte, available / gibibyte);
+      settings.record_every, table_of_nodes(settings), bytes / gibibyte,
+      static_cast<double>(*available) / gibibyte);
 }
 
 double model_bytes(const RunSettings& settings, const WorkloadFacts& facts) {

@@ -132,6 +132,7 @@ class Run {
   void finish();
   void note_machinery();
   void note_diverged();
+  /// Answers whether this process saves.
   bool note_standing();
   void save_now();
   void save_so_far();
@@ -146,8 +147,9 @@ class Run {
   /// What was saved of this run over MPI, recognized by the time of `node`, which is here.
   std::optional<Recorder> load_saved(NodeId node) const;
   void warn_of_saving(const Error& error);
-  /// Warns, once, that evaluations keep many models until slow nodes get as far.
+  /// GiB of so many models that evaluations keep until slow nodes get as far, if they are many, and nobody was told yet.
   std::optional<double> too_many_models(std::size_t models);
+  /// Warns of them, once.
   void watch_waiting_models();
   void watch_kept_models(std::size_t models);
   void note_idle_wishes(const SimulatedTransport& transport, const Host* host);

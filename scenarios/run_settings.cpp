@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "scenarios/memory.hpp"
+#include "sim/base/environment.hpp"
 #include "sim/base/memory.hpp"
 #include "sim/base/numbers.hpp"
 
@@ -129,10 +130,9 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
       "must be never unless run.device is cpu or cuda, where the run goes on, and "
       "run.on_divergence stop");
   section.finish();
-  if (s.window_bytes == 0) {
-    const std::int64_t free = available_memory();
-    s.window_bytes = free > 0 ? free / 4 : std::int64_t{1} << 30;
-  }
+  if (s.window_bytes == 0)
+    s.window_bytes = available_memory().value_or(std::int64_t{4} << 30) / 4 /
+                     count_in_environment("STARLING_JOBS", 1, "runs");
   return s;
 }
 

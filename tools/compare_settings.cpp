@@ -43,7 +43,7 @@ struct Points {
 /// The table that a sweep leaves in its folder.
 Points read_points(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / "points.csv").string();
-  const std::vector<CsvRow> rows = parse_csv(read_whole_file(path));
+  const std::vector<CsvRow> rows = parse_csv(read_whole_file(path), path);
   const auto refuse = [&](std::size_t line, const std::string& what) {
     throw Error(fmt::format("{}:{}: {}", path, line, what));
   };

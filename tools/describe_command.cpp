@@ -41,16 +41,18 @@ void describe_topology(const Topology& topology) {
                    topology.arc_count() == 1 ? "" : "s", topology.period(),
                    topology.period() == 1 ? "" : "s",
                    least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most)));
-  line("mixing weights", topologies::is_doubly_stochastic(topology) ? "doubly stochastic"
-                         : topologies::is_row_stochastic(topology)  ? "row-stochastic"
+  const bool is_doubly_stochastic = topologies::is_doubly_stochastic(topology);
+  line("mixing weights", is_doubly_stochastic                      ? "doubly stochastic"
+                         : topologies::is_row_stochastic(topology) ? "row-stochastic"
                          : algorithms::has_unit_columns(topology)
                              ? "rows and columns sum to one, some weights are negative"
                              : "neither rows nor columns sum to one");
   if (topology.is_complete() || topology.arc_count() <= most_arcs_for_spectrum) {
     const topologies::SpectralGap spectrum = topologies::spectral_gap(topology);
     line("spectral gap",
-         fmt::format("{}{:.6g} per period of {} step{}", spectrum.converged ? "" : "at most ",
-                     spectrum.gap, topology.period(), topology.period() == 1 ? "" : "s"));
+         fmt::format("{}{:.6g} per period of {} step{}{}", spectrum.converged ? "" : "at most ",
+                     spectrum.gap, topology.period(), topology.period() == 1 ? "" : "s",
+                     is_doubly_stochastic ? "" : ", the worst of all models"));
   }
 }
 
@@ -75,7 +77,9 @@ void describe_model(const Assembly& parts) {
   const WorkloadFacts& facts = parts.workload->facts();
   line("workload", facts.description);
   describe_data(*parts.workload);
-  line("parameters", fmt::format("{} ({} on the network)", facts.parameters,
+  line("parameters", fmt::format("{} ({} on the network)",
+                                 facts.has_numbers ? static_cast<std::int64_t>(facts.parameters)
+                                                   : facts.wire_parameters,
                                  to_text(Bytes{4 * facts.wire_parameters})));
   line("memory", describe_memory(parts.settings, facts));
 }
@@ -99,14 +103,14 @@ void describe_command(const Arguments& arguments) {
   }
   describe_model(parts);
   const LinkCost link = parts.network->link_cost();
-  line("message",
-       fmt::format(
-           "{} + {:.4g} ns per byte between a typical pair; a whole model {}",
-           to_text(link.latency), link.seconds_per_byte * 1e9,
-           to_text(link.latency +
-                   from_seconds(link.seconds_per_byte * 4.0 *
-                                static_cast<double>(parts.workload->facts().wire_parameters)))));
   const WorkloadFacts& facts = parts.workload->facts();
+  const double model_bytes = 4.0 * static_cast<double>(facts.wire_parameters);
+  const double whole = to_seconds(link.latency) + link.seconds_per_byte * model_bytes;
+  line("message",
+       fmt::format("{} + {:.4g} ns per byte between a typical pair; a whole model {}",
+                   to_text(link.latency), link.seconds_per_byte * 1e9,
+                   whole < to_seconds(Duration::max()) ? to_text(from_seconds(whole))
+                                                       : fmt::format("{:.4g} s", whole)));
   line("gradient",
        fmt::format("{} on the mean, the first one of {} {}s", to_text(parts.compute_time->mean()),
                    parts.workload->batch_cost(0, 0), facts.cost_unit));

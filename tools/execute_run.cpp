@@ -19,6 +19,7 @@
 #include "sim/record/facts.hpp"
 #include "sim/record/results_file.hpp"
 #include "starling_version.hpp"
+#include "tools/meet_signals.hpp"
 #include "tools/progress.hpp"
 #include "tools/reference_run.hpp"
 #include "tools/say.hpp"
@@ -124,9 +125,7 @@ void warn_of_settings(const Assembly& parts) {
 void execute_run(Assembly parts, Voice voice, const std::function<void(Run&)>& how) {
   const bool speaks = voice == Voice::all;
   const bool warns = voice != Voice::silent;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGXCPU}) {
-    if (std::signal(signal, note_signal) == SIG_IGN) std::signal(signal, SIG_IGN);  // nohup
-  }
+  meet_signals({SIGINT, SIGTERM, SIGHUP, SIGXCPU}, note_signal);
   Heartbeat heartbeat;
   Run::Hooks hooks;
   if (speaks) {

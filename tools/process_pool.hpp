@@ -28,7 +28,7 @@ class ProcessPool {
       : at_once_(at_once), kept_back_(std::move(kept_back)) {}
 
   /// Runs all tasks, fewer at once while no more processes can be started. `ended` is told of each; `pulse` is called
-  /// several times a second and ends all if it answers true: the tasks are asked to end (SIGTERM) and waited for, the rest
+  /// every few milliseconds and ends all if it answers true: the tasks are asked to end (SIGTERM) and waited for, the rest
   /// is never begun. Before each task `goes_on` is asked; if it says no, those that run are the last. Returns whether nobody
   /// asked to end. Throws Error if not one process can be started.
   bool run(const std::vector<Task>& tasks, const Ended& ended, const std::function<bool()>& pulse,

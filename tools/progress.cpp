@@ -2,32 +2,19 @@
 
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include "sim/base/error.hpp"
-#include "sim/base/text.hpp"
+#include "sim/base/environment.hpp"
 #include "tools/say.hpp"
 
 namespace starling {
 namespace {
 
 constexpr int bar_width = 30;
-
-/// Between lines in a log; STARLING_HEARTBEAT is for those who want another number of seconds.
-std::chrono::seconds heartbeat() {
-  const char* wanted = std::getenv("STARLING_HEARTBEAT");
-  if (wanted == nullptr) return std::chrono::seconds(60);
-  const auto seconds = number_in<std::int32_t>(wanted);
-  if (!seconds || *seconds < 1) {
-    throw Error(fmt::format(
-        "environment variable STARLING_HEARTBEAT: expected whole seconds from 1 on, found {}",
-        printable(wanted)));
-  }
-  return std::chrono::seconds(*seconds);
-}
+constexpr auto between_bars = std::chrono::milliseconds(100);
+constexpr int heartbeat = 60;  // s
 
 std::string duration_text(double seconds) {
   if (seconds < 60) return fmt::format("{:.0f} s", seconds);
@@ -41,9 +28,11 @@ std::string duration_text(double seconds) {
 
 Progress::Progress()
     : is_terminal_(isatty(STDERR_FILENO) == 1),
-      between_lines_(heartbeat()),
+      interval_(is_terminal_ ? between_bars
+                             : std::chrono::seconds(count_in_environment("STARLING_HEARTBEAT",
+                                                                         heartbeat, "seconds"))),
       started_(Clock::now()),
-      last_line_(started_) {}
+      last_shown_(is_terminal_ ? started_ - interval_ : started_) {}
 
 void Progress::begin_at(double share) {
   share_before_ = share;
@@ -55,6 +44,9 @@ double Progress::seconds() const {
 }
 
 void Progress::show(double share, const std::string& what, const std::string& details) {
+  const auto now = Clock::now();
+  if (now - last_shown_ < interval_) return;
+  last_shown_ = now;
   // Past run.until it is more; fmax() takes NaN for 0.
   share = std::fmin(std::fmax(share, 0.0), 1.0);
   const double done = share - share_before_;
@@ -66,8 +58,7 @@ void Progress::show(double share, const std::string& what, const std::string& de
         what, left);
     std::fflush(stderr);
     is_shown_ = true;
-  } else if (Clock::now() - last_line_ >= between_lines_) {
-    last_line_ = Clock::now();
+  } else {
     say("{:3.0f} %, {}{}{}, {}\n", 100 * share, what, details.empty() ? "" : ", ", details, left);
   }
 }

@@ -11,7 +11,7 @@ class Progress {
  public:
   Progress();
   /// `share` of the work is done, 0 to 1 (beyond, the nearer end counts); `what` says where it is ("virtual time 2 s"), and in a
-  /// log `details`, too.
+  /// log `details`, too. Calls that come sooner after the last one than a reader could follow are passed over.
   void show(double share, const std::string& what, const std::string& details = "");
   /// The work done so far, `share` of all, took other time than the rest will: what is left is reckoned from here on.
   void begin_at(double share);
@@ -24,10 +24,10 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   bool is_terminal_;
   bool is_shown_ = false;
-  Clock::duration between_lines_;
+  Clock::duration interval_;
   double share_before_ = 0;
   Clock::time_point started_;
-  Clock::time_point last_line_;
+  Clock::time_point last_shown_;
 };
 
 }  // namespace starling

@@ -103,8 +103,16 @@ void read_comment(std::string_view line, const LineAt& place, ReferenceRows& row
     place.refuse(fmt::format("{} must be a whole number from 1 to {}", key, largest_count));
 }
 
+std::vector<std::string> cells_of(std::string_view line, const LineAt& place) {
+  try {
+    return csv_cells(line);
+  } catch (const Error& error) {
+    place.refuse(error.what());
+  }
+}
+
 void read_names(std::string_view line, const LineAt& place, ReferenceRows& rows) {
-  rows.columns = csv_cells(line);
+  rows.columns = cells_of(line, place);
   if (rows.column("step") == rows.columns.size())
     place.refuse(
         fmt::format("expected names of columns with commas between them, one of them step, got {}",
@@ -121,7 +129,7 @@ void read_names(std::string_view line, const LineAt& place, ReferenceRows& rows)
 }
 
 void read_row(std::string_view line, const LineAt& place, ReferenceRows& rows) {
-  const std::vector<std::string> cells = csv_cells(line);
+  const std::vector<std::string> cells = cells_of(line, place);
   if (cells.size() != rows.columns.size())
     place.refuse(fmt::format("expected {} cells, got {}", rows.columns.size(), cells.size()));
   const std::size_t step = rows.column("step");

@@ -27,7 +27,7 @@ Recorder read_reference(const std::string& path);
 /// not there yet may come.
 void warn_of_reference(const Assembly& parts);
 
-/// A results file, or a reference if the name ends in ".csv".
+/// A results file, or a reference: a table as text, whatever its name.
 Recorder read_run_of(const std::string& path);
 
 }  // namespace starling

@@ -140,7 +140,7 @@ void simulate(const std::vector<std::string>& words, Voice voice) {
   });
 }
 #else
-void run_over_mpi(const std::vector<std::string>&, bool) {
+void run_over_mpi(const std::vector<std::string>&, Voice) {
   throw Error("this starling was built without MPI");
 }
 

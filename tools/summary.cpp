@@ -256,7 +256,8 @@ std::string summarize(const Recorder& recorder) {
   return text;
 }
 
-std::vector<std::string> signs_of_divergence(const Recorder& recorder, std::size_t parameters) {
+std::vector<std::string> signs_of_divergence(const Recorder& recorder,
+                                             std::optional<std::size_t> parameters) {
   if (!fact(recorder.facts, "diverged").empty()) return {};  // which the summary tells
   std::vector<std::string> signs;
   const auto look = [&](const char* what, const std::vector<double>& rows, double factor) {
@@ -272,7 +273,8 @@ std::vector<std::string> signs_of_divergence(const Recorder& recorder, std::size
   constexpr double far_apart = 10;
   const std::vector<double> distances =
       known_rows(final_evaluations(recorder), "consensus_distance");
-  if (!distances.empty() && distances.back() > std::sqrt(static_cast<double>(parameters)))
+  if (parameters && !distances.empty() &&
+      distances.back() > std::sqrt(static_cast<double>(*parameters)))
     look("consensus distance", distances, far_apart);
   return signs;
 }

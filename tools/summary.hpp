@@ -19,8 +19,9 @@ const Table& final_evaluations(const Recorder& recorder);
 std::string summarize(const Recorder& recorder);
 
 /// What tells that a run of models of so many parameters diverged although all its numbers are finite: the training loss ended far
-/// above its first value, or the nodes' models far apart. A sentence each.
-std::vector<std::string> signs_of_divergence(const Recorder& recorder, std::size_t parameters);
+/// above its first value, or the nodes' models far apart (not looked at where nobody knows how many parameters there are). A sentence each.
+std::vector<std::string> signs_of_divergence(const Recorder& recorder,
+                                             std::optional<std::size_t> parameters);
 
 /// A number that sums a run up; NaN if the run does not know it.
 struct Outcome {

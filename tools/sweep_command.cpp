@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <span>
@@ -33,6 +34,7 @@
 #include "starling_version.hpp"
 #include "tools/arguments.hpp"
 #include "tools/failure.hpp"
+#include "tools/meet_signals.hpp"
 #include "tools/on_all_ranks.hpp"
 #include "tools/process_pool.hpp"
 #include "tools/progress.hpp"
@@ -56,13 +58,7 @@ constexpr auto longest_check = std::chrono::seconds(5);
 std::atomic<int> sweep_asked_to_end = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler uses it");
 extern "C" void note_sweep_signal(int signal) { sweep_asked_to_end = signal; }
-
-/// How signals that ask to end are met from now on; those that nohup had ignored still are.
-void meet_signals(void (*how)(int)) {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    if (std::signal(signal, how) == SIG_IGN) std::signal(signal, SIG_IGN);
-  }
-}
+constexpr std::initializer_list<int> ending_signals = {SIGINT, SIGTERM, SIGHUP};
 
 /// Which of several processes this is.
 struct Shard {
@@ -119,10 +115,11 @@ std::optional<std::size_t> read_jobs(const po::variables_map& values) {
   return jobs;
 }
 
-/// One core for each of the points that run side by side, as far as there are cores.
-void share_cores(std::size_t cores, std::size_t jobs) {
+/// One core for each of the points that run side by side, as far as there are cores, and its part of the memory.
+void share_machine(std::size_t cores, std::size_t jobs) {
   setenv("OMP_WAIT_POLICY", "passive", 1);
   setenv("OMP_NUM_THREADS", std::to_string(std::max<std::size_t>(1, cores / jobs)).c_str(), 1);
+  setenv("STARLING_JOBS", std::to_string(jobs).c_str(), 1);
 }
 
 struct Ending {
@@ -234,7 +231,7 @@ Ending run_all_points(const Scenario& scenario, const Sweep& sweep, SweepTable& 
 #ifdef STARLING_HAVE_MPI
 /// Waits for the other processes of the job; then the first one calls `end` with what all have met.
 void end_together(const Ending& own, const std::function<void(const Ending&)>& end) {
-  meet_signals(SIG_DFL);  // nothing is left to be saved
+  meet_signals(ending_signals, SIG_DFL);  // nothing is left to be saved
   in_session([&](MpiSession& session) {
     std::string names;
     for (const std::string& name : own.failures) names += name + '\n';
@@ -415,8 +412,8 @@ void sweep_command(const Arguments& arguments) {
   check_finished(table, folder, speaks);
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, folder, speaks);
 
-  meet_signals(note_sweep_signal);
-  share_cores(cores, jobs * shard.on_this_machine);
+  meet_signals(ending_signals, note_sweep_signal);
+  share_machine(cores, jobs * shard.on_this_machine);
   const Ending own = run_all_points(scenario, sweep, table, words, todo, folder, jobs, speaks);
   const auto end = [&](const Ending& ending) {
     conclude(table, sweep, folder, ending, speaks, is_quiet);

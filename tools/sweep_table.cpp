@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -157,9 +156,8 @@ bool SweepTable::is_finished(std::size_t point) {
   const std::optional<Recorder> found = results_in(results_of(folder_, sweep_.points[point]));
   if (!found) return false;
   expect_settings_of(sweep_, point, *found, results_of(folder_, sweep_.points[point]));
-  // Losses alone: the results do not say how many parameters a model has that was not kept.
-  constexpr auto any_distance = std::numeric_limits<std::size_t>::max();
-  const std::vector<std::string> signs = signs_of_divergence(*found, any_distance);
+  // The results do not say how many parameters a model has that was not kept.
+  const std::vector<std::string> signs = signs_of_divergence(*found, std::nullopt);
   finished_[point] = {outcomes(*found, sweep_.target), fact(found->machine, "code_version"),
                       fact(found->machine, "folder"), files_read(fact(found->machine, "files")),
                       signs.empty() ? "" : signs.front()};

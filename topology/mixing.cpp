@@ -32,7 +32,7 @@ bool sums_to_one(const Topology& topology, double tolerance,
   return true;
 }
 
-double rounding(const Topology& topology) { return topology.nodes() * 1e-7; }
+double rounding(const Topology& topology) { return std::min(topology.nodes() * 1e-7, 1e-4); }
 
 }  // namespace
 

@@ -64,7 +64,7 @@ Topology mix(NodeId nodes, std::vector<Topology::Arc> arcs, Mixing mixing);
 Topology complete_rows(NodeId nodes, const std::vector<std::vector<Topology::Arc>>& phases);
 
 /// True if in every phase no weight is negative (beyond `tolerance`) and every row of W sums to one
-/// within `tolerance`. The default, n * 1e-7, covers the rounding of n float weights.
+/// within `tolerance`. The default, n * 1e-7 and 1e-4 at most, covers the rounding of n float weights.
 bool is_row_stochastic(const Topology& topology);
 bool is_row_stochastic(const Topology& topology, double tolerance);
 

@@ -9,9 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#ifdef __linux__
 #include <sys/prctl.h>
-#endif
 
 namespace starling {
 
@@ -62,9 +60,7 @@ class Backoff {
 
 /// Naps of this thread, and of those that it starts, end when they should: the system would add up to 50 microseconds.
 inline void nap_exactly() {
-#ifdef __linux__
   prctl(PR_SET_TIMERSLACK, 1000UL);  // nanoseconds
-#endif
 }
 
 }  // namespace starling

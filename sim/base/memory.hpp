@@ -4,15 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "sim/base/section.hpp"
 
 namespace starling {
 
-/// Memory that the system could give us now, in bytes; 0 if it does not tell.
-std::int64_t available_memory();
+/// Memory that the system could give this process now, in bytes; nothing if it does not tell. Where control groups (version 1
+/// or 2: a container's, a job's of Slurm) allow less than the machine has, what they leave. `root` is for tests.
+std::optional<std::int64_t> available_memory(const std::filesystem::path& root = "/");
 
 /// Refuses the value of `key` if so many bytes are not free. `arithmetic` says what they are made of:
 /// "run.nodes must be fewer: 99999999 nodes * 480 B beside their models = 44.7 GiB, but 20.6 GiB of memory are free".

@@ -54,7 +54,8 @@ class Section {
   const std::string& name() const { return name_; }
   bool has(std::string_view key) const;
 
-  /// Value of a key that must be there. T: double, std::int64_t, bool, std::string, Duration, Bytes, Bandwidth.
+  /// Value of a key that must be there. T: double, std::int64_t, bool, std::string, Duration,
+  /// ExactDuration, Bytes, Bandwidth.
   /// Throws ScenarioError if it is missing (naming the keys nobody read) or not a T.
   template <class T>
   T required(std::string_view key, std::string_view help) const;

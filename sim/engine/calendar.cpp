@@ -201,15 +201,13 @@ void Calendar::add_rung(std::span<const Event> events, Time earliest, Time lates
 }
 
 void Calendar::fail_empty() {
-  ensure(false, "an empty calendar has no first event");
-  std::abort();
+  abort_because("an empty calendar has no first event", Where::current());
 }
 
 void Calendar::fail_in_past(Time time) const {
   const std::string what =
       fmt::format("event in the past: {:.12g} s < {:.12g} s", to_seconds(time), to_seconds(now_));
-  ensure(false, what.c_str());
-  std::abort();
+  abort_because(what.c_str(), Where::current());
 }
 
 }  // namespace starling

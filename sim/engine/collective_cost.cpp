@@ -3,6 +3,14 @@
 #include <bit>
 
 namespace starling {
+namespace {
+
+/// bytes * (n - 1) / n, rounded down; the product could pass the largest number.
+std::int64_t all_but_a_part(std::int64_t bytes, std::int64_t n) {
+  return bytes - (bytes + n - 1) / n;
+}
+
+}  // namespace
 
 Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
                          const LinkCost& link, double reduction) {
@@ -32,12 +40,12 @@ Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64
   if (members <= 1) return {0, 0};
   const std::int64_t n = members;
   if (kind == CollectiveKind::allgather) return {n - 1, (n - 1) * bytes};
-  if (kind == CollectiveKind::ring) return {2 * (n - 1), 2 * bytes * (n - 1) / n};
+  if (kind == CollectiveKind::ring) return {2 * (n - 1), all_but_a_part(2 * bytes, n)};
   const auto p = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
   const bool is_folded = place < 2 * (n - p);
   if (is_folded && place % 2 == 1) return {1, bytes};  // hands its vector over and gets the result
   const std::int64_t rounds = std::countr_zero(static_cast<std::uint64_t>(p));
-  Traffic seated{2 * rounds, 2 * bytes * (p - 1) / p};
+  Traffic seated{2 * rounds, all_but_a_part(2 * bytes, p)};
   if (kind == CollectiveKind::recursive_doubling) seated = {rounds, rounds * bytes};
   if (kind == CollectiveKind::tree) {
     const std::int64_t seat = is_folded ? place / 2 : place - (n - p);

@@ -1,19 +1,16 @@
 // Turns of threads on a processor that others want, too.
 #pragma once
 
-#ifdef __linux__
 #include <cstdint>
 
 #include <sys/syscall.h>
 #include <unistd.h>
-#endif
 
 namespace starling {
 
 /// This thread, and those that it starts, take turns of 0.1 ms in place of 3: with that, it is soon at work again after it has
 /// stepped aside, or slept, where others compute. Nothing where the system does not know of turns (before Linux 6.12).
 inline void take_short_turns() {
-#ifdef __linux__
   struct {  // sched_attr of the system's first version; no header of the C library has it
     std::uint32_t size, policy;
     std::uint64_t flags;
@@ -27,7 +24,6 @@ inline void take_short_turns() {
     return;
   attributes.runtime = 100'000;
   syscall(SYS_sched_setattr, 0, &attributes, 0);
-#endif
 }
 
 }  // namespace starling

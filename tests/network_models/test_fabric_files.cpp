@@ -607,16 +607,6 @@ TEST_CASE("a matrix that is wrong is refused by file, line and rule") {
   CHECK(matrix_refusal("").starts_with(": cannot read: it is empty"));
 }
 
-TEST_CASE("tables as text: quotes, comments, empty cells and lines, a byte order mark") {
-  CHECK(parse_csv("\xEF\xBB\xBFtime, link")[0].cells == Names{"time", "link"});
-  CHECK(parse_csv("\xEF\xBB\xBF# no row\n").empty());
-  const auto rows = parse_csv("a, \"b, \"\"c\"\"\" ,\n\n # no row\n1,,2\r\n");
-  REQUIRE(rows.size() == 2);
-  CHECK(rows[0].cells == Names{"a", "b, \"c\"", ""});
-  CHECK(rows[1].line == 4);
-  CHECK(rows[1].cells == Names{"1", "", "2"});
-}
-
 // ----- overrides
 
 TEST_CASE("single hosts and links can be slower and farther than the others") {

@@ -8,7 +8,7 @@ With mpirun the run is shared by 2 processes, after the first kill by 3, then by
 all.
 
 STARLING_KILLS=20 and STARLING_KILL_SECONDS=120 make it the long version: so many kills per scenario, in runs of so many
-seconds.
+seconds. STARLING_KILL_SEED repeats the moments of another run, which printed it.
 """
 
 import os
@@ -264,7 +264,9 @@ def main():
     if words[:1] == ["--mpirun"]:
         MPIRUN = words[1]
         del words[:2]
-    chance = random.Random(int(os.environ.get("STARLING_SEED", time.time())))
+    seed = int(os.environ.get("STARLING_KILL_SEED", time.time()))
+    print(f"STARLING_KILL_SEED={seed}", flush=True)
+    chance = random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="starling-kill-") as folder:
         os.chdir(folder)
         names = words or CASES

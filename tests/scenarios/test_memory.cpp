@@ -1,6 +1,8 @@
 // Checks that a run which cannot fit into memory is refused before it begins, with the arithmetic, and that a long one does
 // not grow.
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
@@ -43,6 +45,18 @@ std::string refusal(const std::string& workload, int hosts = 1) {
 std::string threads() {
   const int count = std::min(2, omp_get_max_threads());
   return count == 1 ? "1 thread" : fmt::format("{} threads", count);
+}
+
+TEST_CASE("runs at once share what the window takes by itself") {
+  const auto window = [](const char* jobs) {
+    setenv("STARLING_JOBS", jobs, 1);
+    return assembled("kind = timing\nparameters = 10").settings.window_bytes;
+  };
+  const std::int64_t alone = window("1");
+  CHECK(alone > 0);
+  CHECK(window("16") < alone / 4);  // what is free changes, too
+  CHECK_THROWS_WITH_AS(window("0"), doctest::Contains("STARLING_JOBS: expected whole runs"), Error);
+  unsetenv("STARLING_JOBS");
 }
 
 TEST_CASE("a mini-batch whose numbers between the layers cannot fit is refused") {

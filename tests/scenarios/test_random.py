@@ -223,6 +223,10 @@ class RandomScenariosTest(unittest.TestCase):
         self.assertEqual(sorted(one), sorted(two))
         self.assertEqual([], [name for name in one if one[name] != two[name]])
 
+    def check_described(self, folder):
+        described = subprocess.run([STARLING, "describe", "s.ini"], cwd=folder, text=True, timeout=LIMIT, capture_output=True)
+        self.assertEqual(described.returncode, 0, described.stderr)
+
     def check_repeated(self, folder, scenario):
         other = self.run_program(folder, 3, "run", "one.h5", "run.window=20 KiB", "-o", "other.h5")
         self.assertEqual(other.returncode, 0, other.stderr)
@@ -273,6 +277,7 @@ class RandomScenariosTest(unittest.TestCase):
                         self.assertEqual(done.returncode, 1, done.stderr)
                         self.assertRegex(done.stderr.strip().splitlines()[-1], FAILURES)
                         continue
+                    self.check_described(folder)
                     if MPIRUN:
                         self.check_shared(folder, scenario)
                         self.check_replayed(folder, scenario)

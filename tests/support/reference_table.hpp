@@ -22,7 +22,7 @@ inline std::vector<Row> reference_table(const std::string& path) {
   REQUIRE_MESSAGE(file.is_open(), path);
   std::ostringstream content;
   content << file.rdbuf();
-  const std::vector<CsvRow> lines = parse_csv(content.str());
+  const std::vector<CsvRow> lines = parse_csv(content.str(), path);
   REQUIRE(lines.size() > 1);
   std::vector<Row> rows;
   for (std::size_t r = 1; r < lines.size(); ++r) {

@@ -50,4 +50,15 @@ TEST_CASE("up and down a binomial tree go 2 (n - 1) messages, so many from each 
   }
 }
 
+TEST_CASE("bytes of a collective, rounded down, also where products pass the largest number") {
+  using enum CollectiveKind;
+  for (std::int64_t bytes = 0; bytes <= 50; ++bytes) {
+    for (std::int64_t n = 2; n <= 20; ++n)
+      CHECK(collective_traffic(ring, n, 0, bytes).bytes == 2 * bytes * (n - 1) / n);
+  }
+  constexpr std::int64_t bytes = std::int64_t{1} << 42;
+  CHECK(collective_traffic(ring, 1 << 20, 0, bytes).bytes == 2 * bytes - (1 << 23));
+  CHECK(collective_traffic(rabenseifner, 1 << 20, 0, bytes).bytes == 2 * bytes - (1 << 23));
+}
+
 }  // namespace starling::test_collective_cost
