@@ -88,6 +88,7 @@ class Run {
 
  private:
   using Clock = std::chrono::steady_clock;
+  class Rank;
 
   /// So many `models` are this process's.
   void begin(ComputeGraph::Execution execution, NodeId models, Sharing sharing = {});

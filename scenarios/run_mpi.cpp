@@ -1,11 +1,11 @@
-// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out. A long function: all ways
-// in which a rank's run ends (well, interrupted, failed, without others) need what it is made of.
+// Run::execute: a scenario over real MPI. Apart from run.cpp, because a build without MPI leaves it out.
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <future>
 #include <new>
 #include <optional>
@@ -105,140 +105,173 @@ std::optional<Recorder> Run::load_saved(NodeId node) const {
   return std::nullopt;
 }
 
-void Run::execute(MpiSession& session) {
-  // Ranks of a host share its cores; the gradients of a rank run on one worker thread.
-  if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(session.cores_per_rank());
-  const NodeBlock block = block_of(session.rank(), session.ranks(), parts_.settings.nodes);
-  rank_here_ = static_cast<std::uint32_t>(session.rank_here());
-  begin(ComputeGraph::Execution::inline_, block.end - block.begin);
-  describe("mpi");
-  observer_->put_off_evaluations();
-  recorder_.machine["ranks"] = std::to_string(session.ranks());
-  const RunSettings& settings = parts_.settings;
-  GradientDuration duration;
-  if (settings.pace == Pace::modelled) {
-    duration = [this](NodeId node, Step step, BatchName batch) {
-      return parts_.compute_time->duration(node, step, batch);
-    };
+/// The part of one process in a run over MPI: its nodes, and all ways in which their run ends (well, interrupted, failed,
+/// without others), which all lead to what the ranks know being brought together.
+class Run::Rank {
+ public:
+  Rank(Run& run, MpiSession& session)
+      : run_(run),
+        settings_(run.parts_.settings),
+        session_(session),
+        block_(block_of(session.rank(), session.ranks(), settings_.nodes)),
+        saves_(run.hooks_.saves && session.rank() == 0),
+        reports_(session, block_, run.recorder_),
+        transport_(transport_settings(), session, *run.graph_, run.workload(), gradient_duration()),
+        world_{transport_,      *run.graph_,    *run.observer_, *run.parts_.topology,
+               settings_.steps, settings_.seed, settings_.plan} {
+    if (settings_.until < Time::max()) transport_.keep_suspended();
+    run_.evaluate_by_time(block_.begin, block_.end);
+    for (NodeId i = block_.begin; i < block_.end; ++i) {
+      Node& node = nodes_.emplace_back(world_, i);
+      node.spawn(run_.parts_.program(node));
+    }
+    if (settings_.until == Time::max()) {
+      const std::size_t rows = run_.recorder_.evaluation.schedule().rows();
+      run_.watch_kept_models(rows * nodes_.size());
+    }
   }
-  if (settings.record_order) recorder_.acts.resize(static_cast<std::size_t>(settings.nodes));
-  const bool saves = hooks_.saves && session.rank() == 0;
-  if (saves) reported_ = recorder_;
-  Reports reports(session, block, recorder_);
-  const MpiTransport* clock = nullptr;
-  MpiTransport transport({.nodes = settings.nodes,
-                          .until = settings.until,
-                          .is_done =
-                              [this, block] {
-                                for (NodeId node = block.begin; node < block.end; ++node)
-                                  if (observer_->steps(node) < parts_.settings.steps) return false;
-                                return true;
-                              },
-                          .pulse =
-                              [this, &clock, &reports, saves] {
-                                pulse(clock->now(), std::nullopt);
-                                if (saves) save_reported(reports);
-                              },
-                          .acts = settings.record_order ? &recorder_.acts : nullptr,
-                          .reports = &reports,
-                          .reserve = &reserve_},
-                         session, *graph_, workload(), duration);
-  clock = &transport;
-  if (settings.until < Time::max()) transport.keep_suspended();
 
-  nodes_here_ = block.end - block.begin;
-  evaluate_by_time(block.begin, block.end);
-
-  World world{transport,      *graph_,       *observer_,   *parts_.topology,
-              settings.steps, settings.seed, settings.plan};
-  std::deque<Node> nodes;
-  for (NodeId i = block.begin; i < block.end; ++i) {
-    Node& node = nodes.emplace_back(world, i);
-    node.spawn(parts_.program(node));
-  }
-  is_keeper_ = [&session] { return session.rank() == session.keeper(); };
-  if (settings.until == Time::max()) {
-    const std::size_t rows = recorder_.evaluation.schedule().rows();
-    watch_kept_models(rows * static_cast<std::size_t>(nodes_here_));
-  }
-  session.limit_waits(settings.patience, hooks_.interruption);
-  KnownRanks known;
-  int late_signal = 0;  // came during evaluations
-  const auto gather = [&] {
-    const bool is_complete = recorder_.is_complete();
-    // All have come here. The signal of an interrupted run is no news.
-    session.limit_waits(settings.patience, is_complete ? hooks_.interruption : nullptr);
-    const auto goes_on = [&, is_saved = false]() mutable {
-      if (is_complete && hooks_.interruption) late_signal = hooks_.interruption();
-      if (late_signal != 0) return false;
-      is_saved = is_saved || save_before_evaluations(reports);
-      return true;
-    };
-    recorder_.statistics["mpi.gradients"] = static_cast<double>(transport.statistics().gradients);
-    recorder_.statistics["mpi.messages"] =
-        static_cast<double>(transport.statistics().messages_sent);
-    if (transport.is_cut()) account_until(world, settings.until);
-    if (settings.evaluates_by_time()) {
-      const std::int64_t end = session.largest(observer_->end().time_since_epoch().count());
-      observer_->pass_to_end(transport.is_cut() ? settings.until
-                                                : std::min(settings.until, Time{Duration{end}}));
-    }
-    if (session.rank() != 0) reserve_.reset();
-    gather_results(session, transport.block(), *graph_, *observer_, recorder_, settings.save_models,
-                   known, goes_on);
-    if (late_signal != 0) recorder_.facts["status"] = Interrupted(late_signal).what();
-  };
-  const auto flush_if_possible = [this] {
+  void execute() {
+    session_.limit_waits(settings_.patience, run_.hooks_.interruption);
     try {
-      graph_->flush();
-    } catch (const std::exception&) {
-      // Cells that are not known stay empty: the other ranks wait for what is.
-    }
-  };
-  const auto gather_rest = [&](const Recorder* saved) {
-    reserve_.reset();
-    try {
-      gather_what_is_left(session, transport.block(), recorder_, known, saved);
-    } catch (const std::bad_alloc&) {
-      session.fail_alone();  // and keeps what has come
-    }
-  };
-  const auto gather_after_loss = [&] {
-    reserve_.reset();
-    flush_if_possible();
-    std::optional<Recorder> saved;
-    if (is_keeper_() && reports.have_begun()) saved = load_saved(block.begin);
-    gather_rest(saved ? &*saved : nullptr);
-  };
-  const auto gather_or_rest = [&] {
-    try {
-      gather();
-    } catch (const Lost&) {
-      gather_after_loss();
+      run_.conclude([this] { return run_nodes(); }, [this] { gather(); }, session_.rank() == 0);
+      if (late_signal_ != 0) throw Interrupted(late_signal_);
+    } catch (const Interrupted&) {
+      session_.fail_together();
       throw;
     }
-  };
-  const auto run = [&] {
+  }
+
+ private:
+  MpiTransport::Settings transport_settings() {
+    return {.nodes = settings_.nodes,
+            .until = settings_.until,
+            .is_done = [this] { return is_done(); },
+            .pulse =
+                [this] {
+                  run_.pulse(transport_.now(), std::nullopt);
+                  if (saves_) run_.save_reported(reports_);
+                },
+            .acts = settings_.record_order ? &run_.recorder_.acts : nullptr,
+            .reports = &reports_,
+            .reserve = &run_.reserve_};
+  }
+
+  GradientDuration gradient_duration() const {
+    if (settings_.pace != Pace::modelled) return {};
+    return [&compute = *run_.parts_.compute_time](NodeId node, Step step, BatchName batch) {
+      return compute.duration(node, step, batch);
+    };
+  }
+
+  /// Whether the nodes here have taken all steps.
+  bool is_done() const {
+    for (NodeId node = block_.begin; node < block_.end; ++node)
+      if (run_.observer_->steps(node) < settings_.steps) return false;
+    return true;
+  }
+
+  /// Whether nodes had time for all steps.
+  bool run_nodes() {
     try {
-      transport.run();
-      return !transport.is_cut();
+      transport_.run();
+      return !transport_.is_cut();
     } catch (const Lost&) {
       gather_after_loss();
       throw;
     } catch (const Halted&) {
       throw;  // with numbers that are whole
     } catch (const Error&) {
-      if (session.has_failed_together()) gather_rest(nullptr);
+      if (session_.has_failed_together()) gather_rest(nullptr);
       throw;
     }
-  };
-  try {
-    conclude(run, gather_or_rest, session.rank() == 0);
-    if (late_signal != 0) throw Interrupted(late_signal);
-  } catch (const Interrupted&) {
-    session.fail_together();
-    throw;
   }
+
+  void gather() {
+    try {
+      gather_all();
+    } catch (const Lost&) {
+      gather_after_loss();
+      throw;
+    }
+  }
+
+  void gather_all() {
+    Recorder& recorder = run_.recorder_;
+    Observer& observer = *run_.observer_;
+    const bool is_complete = recorder.is_complete();
+    const std::function<int()>& interruption = run_.hooks_.interruption;
+    // All have come here. The signal of an interrupted run is no news.
+    session_.limit_waits(settings_.patience, is_complete ? interruption : nullptr);
+    const auto goes_on = [&, is_saved = false]() mutable {
+      if (is_complete && interruption) late_signal_ = interruption();
+      if (late_signal_ != 0) return false;
+      is_saved = is_saved || run_.save_before_evaluations(reports_);
+      return true;
+    };
+    const MpiTransport::Statistics& statistics = transport_.statistics();
+    recorder.statistics["mpi.gradients"] = static_cast<double>(statistics.gradients);
+    recorder.statistics["mpi.messages"] = static_cast<double>(statistics.messages_sent);
+    if (transport_.is_cut()) account_until(world_, settings_.until);
+    if (settings_.evaluates_by_time()) {
+      const Time end{Duration{session_.largest(observer.end().time_since_epoch().count())}};
+      observer.pass_to_end(transport_.is_cut() ? settings_.until : std::min(settings_.until, end));
+    }
+    if (session_.rank() != 0) run_.reserve_.reset();
+    gather_results(session_, block_, *run_.graph_, observer, recorder, settings_.save_models,
+                   known_, goes_on);
+    if (late_signal_ != 0) recorder.facts["status"] = Interrupted(late_signal_).what();
+  }
+
+  void gather_after_loss() {
+    run_.reserve_.reset();
+    try {
+      run_.graph_->flush();
+    } catch (const std::exception&) {
+      // Cells that are not known stay empty: the other ranks wait for what is.
+    }
+    std::optional<Recorder> saved;
+    if (run_.is_keeper_() && reports_.have_begun()) saved = run_.load_saved(block_.begin);
+    gather_rest(saved ? &*saved : nullptr);
+  }
+
+  void gather_rest(const Recorder* saved) {
+    run_.reserve_.reset();
+    try {
+      gather_what_is_left(session_, block_, run_.recorder_, known_, saved);
+    } catch (const std::bad_alloc&) {
+      session_.fail_alone();  // and keeps what has come
+    }
+  }
+
+  Run& run_;
+  const RunSettings& settings_;
+  MpiSession& session_;
+  const NodeBlock block_;
+  const bool saves_;
+  Reports reports_;
+  MpiTransport transport_;
+  World world_;
+  std::deque<Node> nodes_;
+  KnownRanks known_;
+  int late_signal_ = 0;  // came during evaluations
+};
+
+void Run::execute(MpiSession& session) {
+  // Ranks of a host share its cores; the gradients of a rank run on one worker thread.
+  if (std::getenv("OMP_NUM_THREADS") == nullptr) omp_set_num_threads(session.cores_per_rank());
+  const RunSettings& settings = parts_.settings;
+  const NodeBlock block = block_of(session.rank(), session.ranks(), settings.nodes);
+  rank_here_ = static_cast<std::uint32_t>(session.rank_here());
+  nodes_here_ = block.end - block.begin;
+  is_keeper_ = [&session] { return session.rank() == session.keeper(); };
+  begin(ComputeGraph::Execution::inline_, nodes_here_);
+  describe("mpi");
+  observer_->put_off_evaluations();
+  recorder_.machine["ranks"] = std::to_string(session.ranks());
+  if (settings.record_order) recorder_.acts.resize(static_cast<std::size_t>(settings.nodes));
+  if (hooks_.saves && session.rank() == 0) reported_ = recorder_;
+  Rank(*this, session).execute();
 }
 
 }  // namespace starling
