@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <numeric>
 #include <tuple>
 
@@ -10,6 +11,24 @@
 
 namespace starling::network_models {
 namespace {
+
+/// Gives the links at each host of `values` its own; of two such hosts at a link the one whose value is the `slower`.
+template <class T, class Slower>
+void set_at_hosts(Fabric& fabric, const std::vector<RangeValue<T>>& values, Slower slower,
+                  void (*set)(Link&, T)) {
+  std::map<NodeId, T> at_hosts;
+  for (const auto& [first, last, value] : values) {
+    for (NodeId host = first; host <= last; ++host) at_hosts.insert_or_assign(host, value);
+  }
+  std::map<LinkId, T> at_links;
+  for (const auto& [host, value] : at_hosts) {
+    for (const LinkId link : fabric.links_at(host)) {
+      const auto [entry, is_first] = at_links.try_emplace(link, value);
+      if (!is_first) entry->second = slower(entry->second, value);
+    }
+  }
+  for (const auto& [link, value] : at_links) set(fabric.links[link], value);
+}
 
 void set_bandwidth(Link& link, Bandwidth value) { link.bytes_per_second = value.bytes_per_second; }
 void set_latency(Link& link, Duration value) { link.latency = value; }
@@ -130,19 +149,17 @@ const std::vector<LinkId>& LinkNames::called(const Section& section, std::string
 std::function<void(Fabric&)> read_host_values(const Section& section, NodeId hosts) {
   const auto bandwidths =
       read_ranges(section, "host_bandwidths", hosts, parse_bandwidth,
-                  "of the links at these hosts, such as 3: 1 GB/s, 5-9: 100 MB/s");
+                  "of the links at these hosts, such as 3: 1 GB/s, 5-9: 100 MB/s; between two of "
+                  "them the slower one's");
   const auto latencies = read_ranges(section, "host_latencies", hosts, parse_latency,
                                      "of the same links, such as 3: 20 us");
   return [=](Fabric& fabric) {
-    const auto each = [&](const auto& values, const auto& set) {
-      for (const auto& [first, last, value] : values) {
-        for (NodeId host = first; host <= last; ++host) {
-          for (const LinkId link : fabric.links_at(host)) set(fabric.links[link], value);
-        }
-      }
+    const auto narrower = [](Bandwidth a, Bandwidth b) {
+      return a.bytes_per_second < b.bytes_per_second ? a : b;
     };
-    each(bandwidths, set_bandwidth);
-    each(latencies, set_latency);
+    const auto longer = [](Duration a, Duration b) { return std::max(a, b); };
+    set_at_hosts<Bandwidth>(fabric, bandwidths, narrower, set_bandwidth);
+    set_at_hosts<Duration>(fabric, latencies, longer, set_latency);
   };
 }
 

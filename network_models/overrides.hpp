@@ -3,7 +3,7 @@
 //   host_bandwidths = 3: 1 GB/s, 5-9: 100 MB/s
 //   link_latencies = switch 0 -> switch 4: 5 us, host 3 *: 2 us
 //
-// Links go by their names; * stands for any text. What comes later prevails.
+// Links go by their names; * stands for any text. What comes later prevails; of two hosts at one link, the slower.
 #pragma once
 
 #include <functional>

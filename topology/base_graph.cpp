@@ -207,7 +207,7 @@ Topology base_graph(const Section& section, NodeId nodes, std::uint64_t /*seed*/
   const NodeId used =
       static_cast<NodeId>(std::min<std::int64_t>(degree, std::max<NodeId>(nodes - 1, 1)));
   const double most_rounds = 2 * std::log(nodes) / std::log(used + 1.0) + 2;
-  expect_arcs_fit(section, most_rounds * nodes * used);
+  expect_arcs_fit(section, "kind", most_rounds * nodes * used);
 
   Rounds rounds = BaseGraph(used).make(nodes);
   if (rounds.empty()) rounds.emplace_back();  // one node: nobody to send to

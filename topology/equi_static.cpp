@@ -56,8 +56,9 @@ Topology equi_static(const Section& section, NodeId nodes, std::uint64_t seed) {
       "directed", true, "send one way only, or both ways at half the weight");
   section.finish();
   const int ways = is_directed ? 1 : 2;
-  expect_arcs_fit(section, static_cast<double>(nodes) *
-                               static_cast<double>(std::min<std::int64_t>(degree * ways, nodes)));
+  expect_arcs_fit(section, "kind",
+                  static_cast<double>(nodes) *
+                      static_cast<double>(std::min<std::int64_t>(degree * ways, nodes)));
 
   std::map<NodeId, double> weight_of;  // by offset; one that is drawn twice weighs twice
   const double share = (nodes - 1.0) / nodes / static_cast<double>(degree * ways);

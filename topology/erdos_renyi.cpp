@@ -46,7 +46,7 @@ Topology erdos_renyi(const Section& section, NodeId nodes, std::uint64_t seed) {
                  "must be above 0 and at most 1, got {}", probability);
   const Mixing mixing = read_mixing(section);
   section.finish();
-  expect_arcs_fit(section, probability * nodes * (nodes - 1.0));
+  expect_arcs_fit(section, "probability", probability * nodes * (nodes - 1.0));
 
   std::pair<NodeId, NodeId> apart;
   for (Step attempt = 0; attempt < most_draws; ++attempt) {

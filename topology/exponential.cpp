@@ -14,7 +14,8 @@ Topology exponential(const Section& section, NodeId nodes, std::uint64_t /*seed*
   section.finish();
   std::vector<std::int64_t> distances;
   for (std::int64_t distance = 1; distance < nodes; distance *= 2) distances.push_back(distance);
-  expect_arcs_fit(section, static_cast<double>(nodes) * static_cast<double>(distances.size()));
+  expect_arcs_fit(section, "kind",
+                  static_cast<double>(nodes) * static_cast<double>(distances.size()));
 
   const double weight = 1.0 / static_cast<double>(distances.size() + 1);
   std::vector<Topology::Arc> arcs;

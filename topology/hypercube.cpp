@@ -15,7 +15,7 @@ Topology hypercube(const Section& section, NodeId nodes, std::uint64_t /*seed*/)
   section.expect(std::has_single_bit(count), "kind",
                  "hypercube needs a power of two of nodes, got {} (the nearest are {} and {})",
                  nodes, std::bit_floor(count), std::uint64_t{2} * std::bit_floor(count));
-  expect_arcs_fit(section, static_cast<double>(nodes) * std::countr_zero(count));
+  expect_arcs_fit(section, "kind", static_cast<double>(nodes) * std::countr_zero(count));
 
   std::vector<Connection> connections;
   for (NodeId i = 0; i < nodes; ++i) {

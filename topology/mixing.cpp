@@ -58,9 +58,9 @@ Mixing read_lazy(const Section& section) {
   return {.lazy = section.optional<bool>("lazy", false, "use (I + W)/2 instead of W")};
 }
 
-void expect_arcs_fit(const Section& section, double arcs) {
-  section.expect(arcs <= static_cast<double>(arc_limit), "kind",
-                 "would have {:.3g} arcs of 40 bytes each, more than the limit of {}", arcs,
+void expect_arcs_fit(const Section& section, std::string_view key, double arcs) {
+  section.expect(arcs <= static_cast<double>(arc_limit), key,
+                 "asks for {:.3g} arcs of 40 bytes each, more than the limit of {}", arcs,
                  arc_limit);
 }
 

@@ -46,9 +46,9 @@ Mixing read_lazy(const Section& section);
 
 /// Arcs beyond which building a topology would need more than some 4 GB.
 inline constexpr std::size_t arc_limit = 100'000'000;
-/// Fails with the numbers if a topology of so many arcs would pass the limit. A double, as it may
-/// be huge.
-void expect_arcs_fit(const Section& section, double arcs);
+/// Fails with the numbers if a topology of so many arcs, as `key` has it, would pass the limit. A
+/// double, as it may be huge.
+void expect_arcs_fit(const Section& section, std::string_view key, double arcs);
 
 /// The static topology of these connections, each given once, with these weights. Throws
 /// std::invalid_argument where optimal weights cannot be found.

@@ -16,7 +16,7 @@ namespace starling::topologies {
 
 Topology one_peer_exponential(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   section.finish();
-  expect_arcs_fit(section, nodes * std::ceil(std::log2(nodes)));
+  expect_arcs_fit(section, "kind", nodes * std::ceil(std::log2(nodes)));
 
   std::vector<std::vector<Topology::Arc>> phases;
   for (std::int64_t distance = 1; distance < nodes; distance *= 2) {

@@ -130,7 +130,7 @@ Topology random_regular(const Section& section, NodeId nodes, std::uint64_t seed
                  "must be even for an odd number of nodes ({}), got {}", nodes, wanted);
   section.expect(wanted >= 2 || nodes == 2, "degree",
                  "must be at least 2 to connect {} nodes, got {}", nodes, wanted);
-  expect_arcs_fit(section, static_cast<double>(nodes) * static_cast<double>(wanted));
+  expect_arcs_fit(section, "degree", static_cast<double>(nodes) * static_cast<double>(wanted));
 
   std::pair<NodeId, NodeId> apart{0, 1};
   for (Step attempt = 0; attempt < most_pairings; ++attempt) {

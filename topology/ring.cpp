@@ -9,7 +9,7 @@ namespace starling::topologies {
 Topology ring(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   const Mixing mixing = read_mixing(section);
   section.finish();
-  expect_arcs_fit(section, 2.0 * nodes);
+  expect_arcs_fit(section, "kind", 2.0 * nodes);
 
   std::vector<Connection> connections;
   for (NodeId i = 0; i + 1 < nodes; ++i) connections.push_back({i, i + 1});

@@ -12,7 +12,7 @@ Step read_rounds(const Section& section) {
 }
 
 void expect_rounds_fit(const Section& section, Step rounds, NodeId nodes) {
-  expect_arcs_fit(section, static_cast<double>(rounds) * static_cast<double>(nodes));
+  expect_arcs_fit(section, "rounds", static_cast<double>(rounds) * static_cast<double>(nodes));
 }
 
 }  // namespace starling::topologies

@@ -10,7 +10,7 @@ namespace starling::topologies {
 Topology star(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   const Mixing mixing = read_mixing(section);
   section.finish();
-  expect_arcs_fit(section, 2.0 * nodes);
+  expect_arcs_fit(section, "kind", 2.0 * nodes);
 
   std::vector<Connection> connections;
   for (NodeId i = 1; i < nodes; ++i) connections.push_back({0, i});

@@ -49,7 +49,7 @@ Topology torus(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   for (const NodeId side : sides) product *= side;
   section.expect(product == nodes, "sides", "must multiply to the {} nodes, got {} = {}", nodes,
                  text, product);
-  expect_arcs_fit(section, 2.0 * nodes * static_cast<double>(sides.size()));
+  expect_arcs_fit(section, "kind", 2.0 * nodes * static_cast<double>(sides.size()));
   if (!section.has("sides") && sides.front() == 1 && nodes > 3)
     section.warn("kind", "torus is a ring here: {} nodes make no rectangle", nodes);
 

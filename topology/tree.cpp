@@ -13,7 +13,7 @@ Topology tree(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
   section.expect(children >= 1, "children", "must be at least 1, got {}", children);
   const Mixing mixing = read_mixing(section);
   section.finish();
-  expect_arcs_fit(section, 2.0 * nodes);
+  expect_arcs_fit(section, "kind", 2.0 * nodes);
 
   std::vector<Connection> connections;
   for (NodeId i = 1; i < nodes; ++i)

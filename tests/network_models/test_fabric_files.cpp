@@ -657,6 +657,32 @@ TEST_CASE("overrides that name nobody, or give nothing, are refused") {
         "\"host 3 down\", got \"host 4 up\"");
 }
 
+TEST_CASE(
+    "a cable between two hosts is as slow as the slower one, in whatever order they are told") {
+  for (const char* bandwidths : {"0: 1 MB/s, 1-3: 20 MB/s", "1-3: 20 MB/s, 0: 1 MB/s"}) {
+    for (const char* latencies : {"0: 7 us, 1-2: 1 us", "1-2: 1 us, 0: 7 us"}) {
+      const Fabric ring =
+          build(with("ring", {{"host_bandwidths", bandwidths}, {"host_latencies", latencies}}), 4);
+      for (NodeId host = 0; host < 4; ++host) {
+        for (const LinkId link : ring.links_at(host)) {
+          const std::string name = ring.name(link);
+          CAPTURE(name);
+          const bool is_at_0 = name.find("host 0") != name.npos;
+          CHECK(ring.links[link].bytes_per_second == (is_at_0 ? 1e6 : 20e6));
+          CHECK(ring.links[link].latency == Duration{is_at_0 ? 7'000'000 : 1'000'000});
+        }
+      }
+    }
+  }
+  // Of one host, what comes later.
+  const Fabric ring = build(with("ring", {{"host_bandwidths", "0-3: 5 MB/s, 0: 20 MB/s"}}), 4);
+  for (const LinkId link : ring.links_at(0)) CHECK(ring.links[link].bytes_per_second == 5e6);
+  const Fabric crossbar =
+      build(with("crossbar", {{"host_bandwidths", "0-3: 5 MB/s, 0: 20 MB/s"}}), 4);
+  for (const LinkId link : crossbar.links_at(0))
+    CHECK(crossbar.links[link].bytes_per_second == 2e7);
+}
+
 TEST_CASE("links by name: the name of each is made once for all patterns") {
   Fabric fabric{std::vector<Link>(4, Link{1e9, Duration{0}}), {}};
   int made = 0;

@@ -50,7 +50,7 @@ TEST_CASE("a complete graph takes memory for its nodes, not for its arcs") {
 
 TEST_CASE("a topology beyond the memory is refused with the numbers") {
   CHECK(test::refusal("random_regular", 20'000, {{"degree", "19998"}}) ==
-        "t.ini:2: topology.kind would have 4e+08 arcs of 40 bytes each, more than the limit of "
+        "t.ini:3: topology.degree asks for 4e+08 arcs of 40 bytes each, more than the limit of "
         "100000000");
 }
 
