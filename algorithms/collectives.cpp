@@ -210,19 +210,29 @@ Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> member
   co_return words;
 }
 
+/// What `join` makes of all that the members brought.
+Task<Vector> joined_lists(Node& node, std::span<const NodeId> members, Tag tag, Code own,
+                          bool is_on_host, Join join) {
+  const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
+  if (met) {
+    if (!met->combined) met->combined = join(met->values);
+    co_return met->combined;
+  }
+  const std::vector<Vector> lists =
+      co_await pass_around(node, members, tag, std::move(own), is_on_host);
+  co_return join(lists);
+}
+
 /// The sum of lists of so many bytes, which are in host memory and go to the device, all of them.
 Task<Vector> sum_of_lists(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                           std::int64_t bytes) {
-  const Code own{.words = std::move(v), .bytes = bytes};
-  const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
-  Vector total;
-  if (met) {
-    if (!met->combined) met->combined = combine(met->values, CollectiveKind::recursive_doubling);
-    total = met->combined;
-  } else {
-    const std::vector<Vector> lists = co_await pass_around(node, members, tag, own, true);
-    total = combine(lists, CollectiveKind::recursive_doubling);
-  }
+  Code own{.words = std::move(v), .bytes = bytes};
+  Join sum = [](std::span<const Vector> lists) {
+    return combine(lists, CollectiveKind::recursive_doubling);
+  };
+  const bool is_on_host = true;
+  Vector total =
+      co_await joined_lists(node, members, tag, std::move(own), is_on_host, std::move(sum));
   node.stage_in(bytes * static_cast<std::int64_t>(members.size()));
   co_return total;
 }
@@ -312,13 +322,10 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   co_return sums.join();
 }
 
-Task<std::vector<Vector>> allgather(Node& node, std::span<const NodeId> members, Tag tag,
-                                    Code own) {
-  if (members.size() == 1) co_return {own.words};
-  const std::shared_ptr<Met> met = co_await node.meet(tag, members, CollectiveKind::allgather, own);
-  if (met) co_return met->values;
-  std::vector<Vector> words = co_await pass_around(node, members, tag, std::move(own), false);
-  co_return words;
+Task<Vector> allgather(Node& node, std::span<const NodeId> members, Tag tag, Code own, Join join) {
+  if (members.size() == 1) co_return join({&own.words, 1});
+  const bool is_on_host = false;
+  co_return co_await joined_lists(node, members, tag, std::move(own), is_on_host, std::move(join));
 }
 
 }  // namespace starling::algorithms

@@ -22,12 +22,18 @@ Blocks draw_blocks(Random random, std::size_t count, std::span<const std::size_t
 }
 
 Vector gather(const Blocks& blocks, const Vector& v) {
+  if (!v.has_numbers()) {
+    std::size_t size = 0;
+    for (const Block& block : blocks) size += block.end - block.begin;
+    return v.slice(0, size);
+  }
   std::vector<Vector> pieces;
   for (const Block& block : blocks) pieces.push_back(v.slice(block.begin, block.end - block.begin));
   return pieces.size() == 1 ? pieces[0] : concatenate(pieces);
 }
 
 Vector scatter(const Blocks& blocks, const Vector& v, const Vector& gathered) {
+  if (!v.has_numbers()) return v;
   std::vector<Vector> pieces;
   std::size_t at = 0;
   std::size_t taken = 0;

@@ -15,6 +15,8 @@
 // NIPS 2017: layer-wise ternarizing, scaler sharing, gradient clipping. The codec `ternary` (algorithms/codec.hpp) is the
 // same with each node's own scale, for any algorithm that compresses.
 
+#include <algorithm>
+
 #include "algorithms/companions.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -73,16 +75,29 @@ Task<> serve(Node& node) {
   }
 }
 
-/// The largest magnitude of every tensor.
-Vector largest_of(const std::vector<Vector>& tensors) {
+/// The tensors of a gradient, clipped; none of sizes alone.
+std::vector<Vector> clipped(const Node& node, const Vector& g, double deviations) {
+  if (!g.has_numbers()) return {};
+  std::vector<Vector> tensors = cut_into_tensors(node, g);
+  if (deviations > 0) {
+    const ClipDeviations clip{static_cast<float>(deviations)};
+    for (Vector& tensor : tensors) tensor = transformed(clip, {tensor});
+  }
+  return tensors;
+}
+
+/// The largest magnitude of every one of the `tensors` of `g`.
+Vector largest_of(const Node& node, const Vector& g, const std::vector<Vector>& tensors) {
+  if (!g.has_numbers()) return g.slice(0, std::max<std::size_t>(1, node.tensors().size()));
   std::vector<Vector> largest;
   for (const Vector& tensor : tensors) largest.push_back(transformed(LargestMagnitude{}, {tensor}));
   return concatenate(largest);
 }
 
-/// `tensors` in three values, as one vector.
-Vector ternarized(const Node& node, Step k, const std::vector<Vector>& tensors,
+/// The `tensors` of `g` in three values, as one vector.
+Vector ternarized(const Node& node, Step k, const Vector& g, const std::vector<Vector>& tensors,
                   const Vector& scales) {
+  if (!g.has_numbers()) return g;
   std::vector<Vector> ternaries;
   for (std::size_t l = 0; l < tensors.size(); ++l) {
     const auto draw = k * static_cast<Step>(tensors.size()) + static_cast<Step>(l);
@@ -94,6 +109,7 @@ Vector ternarized(const Node& node, Step k, const std::vector<Vector>& tensors,
 
 /// Every tensor of `v` times its scale and `factor`.
 Vector scaled(const Node& node, const Vector& v, const Vector& scales, double factor) {
+  if (!v.has_numbers()) return v;
   std::vector<Vector> tensors = cut_into_tensors(node, v);
   for (std::size_t l = 0; l < tensors.size(); ++l) {
     tensors[l] = transformed(ScaleBy{static_cast<float>(factor)}, {tensors[l], scales.slice(l, 1)});
@@ -108,14 +124,11 @@ Task<> run(Node& node, const TerngradSettings& settings) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
-    std::vector<Vector> tensors = cut_into_tensors(node, g.values);
-    if (settings.clip_deviations > 0) {
-      const ClipDeviations clip{static_cast<float>(settings.clip_deviations)};
-      for (Vector& tensor : tensors) tensor = transformed(clip, {tensor});
-    }
-    node.send(0, tag_of_scales(Channel::request, k), largest_of(tensors).as_numbers());
+    const std::vector<Vector> tensors = clipped(node, g.values, settings.clip_deviations);
+    node.send(0, tag_of_scales(Channel::request, k),
+              largest_of(node, g.values, tensors).as_numbers());
     const Message scales = co_await node.receive(0, tag_of_scales(Channel::reply, k));
-    const Vector own = ternarized(node, k, tensors, scales.values);
+    const Vector own = ternarized(node, k, g.values, tensors, scales.values);
     node.send_code(0, tag_of_values(Channel::request, k), pack(own, ternary_bits));
     const Message m = co_await node.receive(0, tag_of_values(Channel::reply, k));
     const Vector sum = unpack(m, sum_bits(node), x.size());

@@ -20,8 +20,27 @@
 #include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/memory.hpp"
+#include "sim/base/target_clones.hpp"
+
+// For processors with and without the instruction: a call of the C library per fused multiply-add would be most of the
+// time. All are exact, so the bits are the same.
+#define STARLING_WITH_FMA STARLING_TARGET_CLONES("arch=x86-64-v4", "arch=x86-64-v3", "default")
 
 namespace starling {
+namespace {
+
+/// p + x_0 z_0 + x_1 z_1 + .. , one after the other.
+STARLING_WITH_FMA float add_products(const float* x, const float* z, std::size_t count, float p) {
+  for (std::size_t k = 0; k < count; ++k) p = std::fmaf(x[k], z[k], p);
+  return p;
+}
+
+/// g_k <- g_k + d z_k.
+STARLING_WITH_FMA void add_multiple(float d, const float* z, std::size_t count, float* g) {
+  for (std::size_t k = 0; k < count; ++k) g[k] = std::fmaf(d, z[k], g[k]);
+}
+
+}  // namespace
 
 Linear::Linear(Supervised problem)
     : problem_(std::move(problem)),
@@ -49,9 +68,7 @@ void Linear::initial_model(std::span<float> x) const {
 
 float Linear::miss(const float* x, const Dataset& samples, std::size_t s) {
   const std::span<const float> z = samples.row(s);
-  float p = x[z.size()];
-  for (std::size_t k = 0; k < z.size(); ++k) p = std::fmaf(x[k], z[k], p);
-  return p - samples.target[s];
+  return add_products(x, z.data(), z.size(), x[z.size()]) - samples.target[s];
 }
 
 void Linear::gradient(GradientRequest& request, std::span<std::int32_t> indices) const {
@@ -65,8 +82,7 @@ void Linear::gradient(GradientRequest& request, std::span<std::int32_t> indices)
     const std::span<const float> z = train.row(s);
     const float d = miss(request.x, train, s);
     loss = std::fma(0.5 * d, double{d}, loss);
-    for (std::size_t k = 0; k < features; ++k)
-      request.gradient[k] = std::fmaf(d, z[k], request.gradient[k]);
+    add_multiple(d, z.data(), features, request.gradient);
     request.gradient[features] += d;
   }
   const auto share = static_cast<float>(1.0 / static_cast<double>(indices.size()));

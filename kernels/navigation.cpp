@@ -33,6 +33,7 @@ struct Policy {
   std::array<double, Episode::moves> log_p, p;
   double entropy = 0;
 
+  Policy() = default;
   explicit Policy(const float* logits) {
     const double highest = *std::max_element(logits, logits + Episode::moves);
     double sum = 0;
@@ -59,6 +60,7 @@ struct Policy {
 
 /// One move of a rollout.
 struct Navigation::Move {
+  Policy policy;
   int direction;
   double reward, value;
   bool ends;  // its episode
@@ -157,7 +159,8 @@ void Navigation::roll_out(NodeId node, Step draw, const float* x, Work& work) co
       const float* out = work.stack.values.back().row(first + e);
       Move& move = work.moves[first + e];
       move.value = double{out[Episode::moves]};
-      move.direction = Policy(out).draw(random);
+      move.policy = Policy(out);
+      move.direction = move.policy.draw(random);
       move.reward = reward_move + reward_nearer * episode.move(move.direction);
       if (episode.is_at_goal()) move.reward += reward_goal;
       move.ends = episode.is_at_goal() || episode.steps() == problem_.horizon;
@@ -196,7 +199,7 @@ double Navigation::objective(Work& work) const {
   for (std::size_t r = 0; r < moves(); ++r) {
     float* out = work.stack.values.back().row(r);
     const Move& move = work.moves[r];
-    const Policy policy(out);
+    const Policy& policy = move.policy;
     const double miss = double{out[Episode::moves]} - move.target;
     loss += -move.advantage * policy.log_p[static_cast<std::size_t>(move.direction)] +
             problem_.value_weight / 2 * miss * miss - problem_.entropy_weight * policy.entropy;

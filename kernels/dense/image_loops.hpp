@@ -49,6 +49,7 @@ constexpr std::size_t strip = 8;
 constexpr std::size_t strip = 4;
 #endif
 using Strip = float __attribute__((vector_size(strip * sizeof(float))));
+using HalfStrip = float __attribute__((vector_size(strip / 2 * sizeof(float))));
 
 /// A float or a strip, anywhere in memory.
 template <class Value>
@@ -62,7 +63,17 @@ void store(float* to, const Value& value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-/// max_pool_gradient of a square whose first pixel is at x: of one channel, or of a strip.
+/// Calls body(Value(), first channel) for strips of channels, and for those left. A loop over pixels in it has what belongs
+/// to its channels in registers.
+template <class Body>
+void for_channels(std::size_t channels, const Body& body) {
+  std::size_t c = 0;
+  for (; c + strip <= channels; c += strip) body(Strip{}, c);
+  for (; c + strip / 2 <= channels; c += strip / 2) body(HalfStrip{}, c);
+  for (; c < channels; ++c) body(0.0f, c);
+}
+
+/// max_pool_gradient of a square whose first pixel is at x: of one channel, or of a strip or half of one.
 template <class Value>
 void max_pool_gradient_of_square(std::size_t width, std::size_t channels, std::size_t window,
                                  const float* x, const float* dy, float* dx) {
@@ -93,15 +104,10 @@ void max_pool_gradient(std::size_t height, std::size_t width, std::size_t channe
   for (std::size_t row = 0; row < height / window; ++row) {
     for (std::size_t column = 0; column < width / window; ++column, dy += channels) {
       const std::size_t corner = (row * width + column) * window * channels;
-      std::size_t c = 0;
-      for (; c + strip <= channels; c += strip) {
-        max_pool_gradient_of_square<Strip>(width, channels, window, x + corner + c, dy + c,
+      for_channels(channels, [&]<class Value>(Value, std::size_t c) {
+        max_pool_gradient_of_square<Value>(width, channels, window, x + corner + c, dy + c,
                                            dx + corner + c);
-      }
-      for (; c < channels; ++c) {
-        max_pool_gradient_of_square<float>(width, channels, window, x + corner + c, dy + c,
-                                           dx + corner + c);
-      }
+      });
     }
   }
 }
@@ -130,7 +136,6 @@ double group_mean(const Normalization& shape, const double* sums, std::size_t fi
   return sum / (static_cast<double>(shape.pixels) * static_cast<double>(count));
 }
 
-using HalfStrip = float __attribute__((vector_size(strip / 2 * sizeof(float))));
 using WideHalf = double __attribute__((vector_size(strip / 2 * sizeof(double))));
 
 /// The numbers of a strip as doubles, in two registers: GCC 12 keeps a vector that is wider than one in memory.
@@ -156,16 +161,6 @@ inline WideStrip widen(const Strip& value) {
 }
 template <class Value>
 using Wide = decltype(widen(Value()));
-
-/// Calls body(Value(), first channel) for strips of channels, and for those left. A loop over pixels in it has what belongs
-/// to its channels in registers.
-template <class Body>
-void for_channels(std::size_t channels, const Body& body) {
-  std::size_t c = 0;
-  for (; c + strip <= channels; c += strip) body(Strip{}, c);
-  for (; c + strip / 2 <= channels; c += strip / 2) body(HalfStrip{}, c);
-  for (; c < channels; ++c) body(0.0f, c);
-}
 
 void moments(Normalization shape, const float* x, double* sums, float* mean, float* rate) {
   const std::size_t channels = shape.channels, size = channels / shape.groups;
