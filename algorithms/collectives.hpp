@@ -50,10 +50,11 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
 /// `arrays` of a program whose loop divides the sum: it goes through it once.
 inline constexpr int dividing = 1;
 
+using Join = std::function<Vector(std::span<const Vector>)>;
+
 /// What `join` makes of all that the members brought, in order of member, on each of them: codes travel around the ring unread,
 /// n - 1 times the bytes of one. For what does not add. The conditions are those of allreduce(); where the members meet,
 /// one of them joins for all, so `join` must not depend on who calls it.
-using Join = std::function<Vector(std::span<const Vector>)>;
 Task<Vector> allgather(Node& node, std::span<const NodeId> members, Tag tag, Code own, Join join);
 
 /// The sum that allreduce() forms, from all members' vectors at once.

@@ -425,10 +425,9 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
   settings.is_concurrent = section.optional<bool>(
       "concurrent", true,
       "whether messages of a pair of nodes share the way at once, as in SimGrid, or follow each "
-      "other "
-      "as in one connection: then the one that is waited for is not slowed by those of nodes "
-      "ahead; "
-      "those of a collective always follow, each sent when the one before has arrived");
+      "other as in one connection: then the one that is waited for is not slowed by those of "
+      "nodes ahead; those of a collective always follow, each sent when the one before has "
+      "arrived");
   settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();
