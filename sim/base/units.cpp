@@ -166,21 +166,21 @@ std::optional<std::int64_t> scale(const Quantity& quantity) {
   return static_cast<std::int64_t>(scaled);
 }
 
-/// `count` in units of `factor`, a power of ten, as an exact decimal without trailing zeros.
+/// `count` in units of `factor`, a power of ten.
 std::string decimal(std::int64_t count, std::int64_t factor) {
-  std::string text = fmt::format("{}", count / factor);
-  if (std::int64_t rest = count % factor; rest != 0) {
-    text += '.';
-    for (std::int64_t place = factor / 10; rest != 0; place /= 10) {
-      // cppcheck-suppress zerodivcond  // rest < 10 * place throughout
-      text += static_cast<char>('0' + rest / place);
-      rest %= place;
-    }
-  }
-  return text;
+  return exact_decimal(count, static_cast<int>(std::to_string(factor).size()) - 1);
 }
 
 }  // namespace
+
+std::string exact_decimal(std::int64_t count, int digits) {
+  std::string text = fmt::format("{:0{}}", count, digits + (count < 0 ? 2 : 1));
+  const std::size_t point = text.size() - static_cast<std::size_t>(digits);
+  text.insert(point, 1, '.');
+  text.erase(std::max(text.find_last_not_of('0') + 1, point));
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
 
 Duration parse_duration(std::string_view text) {
   const Quantity quantity = parse_quantity(text, duration_kind);

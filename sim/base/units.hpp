@@ -29,6 +29,9 @@ Bytes parse_bytes(std::string_view text);
 /// "10 Gbit/s", "12.5 GB/s", "100 MiB/s"; positive.
 Bandwidth parse_bandwidth(std::string_view text);
 
+/// `count` / 10^`digits`, exactly, without useless zeros.
+std::string exact_decimal(std::int64_t count, int digits);
+
 /// Shortest text that parses back to the same value, with a convenient unit.
 std::string to_text(Duration duration);
 std::string to_text(Bytes bytes);

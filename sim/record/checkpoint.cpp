@@ -6,17 +6,14 @@
 #include <cerrno>
 #include <cstring>
 #include <string_view>
-#include <system_error>
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "sim/base/checksum.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/partial_file.hpp"
+#include "sim/record/regular_file.hpp"
 
 namespace starling {
 namespace {
@@ -145,21 +142,12 @@ CheckpointFile::~CheckpointFile() {
 }
 
 void CheckpointFile::map() {
-  const auto refuse = [this](int error) {
-    throw Error(fmt::format("{}: cannot read: {}", path_, std::generic_category().message(error)));
-  };
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) refuse(errno);
-  struct stat status {};
-  const bool is_known = ::fstat(file, &status) == 0;
-  void* bytes = MAP_FAILED;
-  const auto size = static_cast<std::size_t>(std::max<off_t>(0, status.st_size));
-  const bool is_possible = is_known && S_ISREG(status.st_mode) && size >= preamble_bytes;
-  if (is_possible) bytes = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  const int error = errno;
-  ::close(file);
-  if (!is_possible) throw Error(path_ + ": expected a checkpoint of Starling, found another file");
-  if (bytes == MAP_FAILED) refuse(error);
+  const RegularFile file(path_, "a checkpoint of Starling");
+  const std::size_t size = file.size();
+  if (size < preamble_bytes)
+    throw Error(path_ + ": expected a checkpoint of Starling, found another file");
+  void* const bytes = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.descriptor(), 0);
+  if (bytes == MAP_FAILED) file.fail(errno);
   bytes_ = {static_cast<const std::byte*>(bytes), size};
 }
 

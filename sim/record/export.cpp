@@ -17,6 +17,7 @@
 
 #include "sim/base/csv.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/units.hpp"
 #include "sim/record/partial_file.hpp"
 
 namespace starling {
@@ -49,19 +50,9 @@ class Output {
   fmt::memory_buffer text_;
 };
 
-/// `picoseconds` in units of 10^`digits` picoseconds, exactly, without useless zeros.
-std::string decimal(std::int64_t picoseconds, int digits) {
-  std::string text = fmt::format("{:0{}}", picoseconds, digits + (picoseconds < 0 ? 2 : 1));
-  const std::size_t point = text.size() - static_cast<std::size_t>(digits);
-  text.insert(point, 1, '.');
-  text.erase(std::max(text.find_last_not_of('0') + 1, point));
-  if (text.back() == '.') text.pop_back();
-  return text;
-}
-
-std::string seconds(Duration duration) { return decimal(duration.count(), 12); }
+std::string seconds(Duration duration) { return exact_decimal(duration.count(), 12); }
 std::string seconds(Time time) { return seconds(time.time_since_epoch()); }
-std::string microseconds(Duration duration) { return decimal(duration.count(), 6); }
+std::string microseconds(Duration duration) { return exact_decimal(duration.count(), 6); }
 
 /// Length of the UTF-8 sequence at the start of `text`; 0 if it is none (overlong forms and
 /// surrogates are none).

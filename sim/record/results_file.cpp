@@ -12,14 +12,13 @@
 #include <system_error>
 #include <type_traits>
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sim/base/error.hpp"
 #include "sim/record/hdf5_file.hpp"
 #include "sim/record/partial_file.hpp"
+#include "sim/record/regular_file.hpp"
 
 namespace starling {
 namespace {
@@ -358,27 +357,13 @@ Recorder read_content(const Reader& reader) {
 
 /// Size of the file at `path`; throws Error unless it can be read and begins like an HDF5 file.
 std::uint64_t size_of_hdf5_file(const std::string& path) {
-  const auto fail = [&path](int error) {
-    throw Error(fmt::format("{}: cannot read: {}", path, std::generic_category().message(error)));
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0) fail(errno);
-  struct stat status {};
+  const RegularFile file(path, "a results file");
   std::array<unsigned char, 8> found{};
-  const bool is_known = ::fstat(file, &status) == 0;
-  const ssize_t length = S_ISREG(status.st_mode) ? ::read(file, found.data(), found.size()) : 0;
-  const int error = errno;
-  ::close(file);
-  if (!is_known || length < 0) fail(error);
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(fmt::format("{}: expected a results file, found a {}", path,
-                            S_ISDIR(status.st_mode) ? "directory" : "device or pipe"));
-  }
-  if (status.st_size == 0) throw Error(path + ": expected a results file, found an empty file");
-  if (found != hdf5_signature) {
+  if (::read(file.descriptor(), found.data(), found.size()) < 0) file.fail(errno);
+  if (file.size() == 0) throw Error(path + ": expected a results file, found an empty file");
+  if (found != hdf5_signature)
     throw Error(path + ": expected a results file, found something that is not HDF5");
-  }
-  return static_cast<std::uint64_t>(status.st_size);
+  return file.size();
 }
 
 bool is_of_ours(const Reader& reader) {

@@ -181,5 +181,15 @@ TEST_CASE("every value reads back from its text") {
   }
 }
 
+TEST_CASE("exact decimals have the digits that they need") {
+  CHECK(exact_decimal(0, 12) == "0");
+  CHECK(exact_decimal(50, 0) == "50");
+  CHECK(exact_decimal(50, 1) == "5");
+  CHECK(exact_decimal(5, 1) == "0.5");
+  CHECK(exact_decimal(-5, 2) == "-0.05");
+  CHECK(exact_decimal(-1'500'000, 6) == "-1.5");
+  CHECK(exact_decimal(std::numeric_limits<std::int64_t>::max(), 12) == "9223372.036854775807");
+}
+
 }  // namespace
 }  // namespace starling::test_units
