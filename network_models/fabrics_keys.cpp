@@ -236,6 +236,76 @@ double read_bandwidth(const Section& section, std::string_view key,
   return own ? own->bytes_per_second : 0;
 }
 
+/// How many nodes share a host, and what their messages within it cross.
+struct SharedHosts {
+  NodeId nodes_per_host;
+  Link local;
+};
+
+SharedHosts read_shared_hosts(const Section& section, const UsualLink& usual) {
+  const NodeId nodes_per_host =
+      whole_number(section, "nodes_per_host", 1, "that share the port of their host");
+  const Link local{
+      .bytes_per_second = read_bandwidth(
+          section, "local_bandwidth", usual.bandwidth, 1, nodes_per_host > 1,
+          "of all messages within a host, if several nodes share it; bandwidth if not given"),
+      .latency =
+          section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
+  expect_latency(section, "local_latency", local.latency);
+  for (const char* key : {"local_bandwidth", "local_latency"}) {
+    section.expect(!section.has(key) || section.has("nodes_per_host"), key,
+                   "needs nodes_per_host, which says how many nodes share a host");
+  }
+  return {nodes_per_host, local};
+}
+
+/// Hosts whose own links are slower.
+struct SlowHosts {
+  std::vector<NodeId> hosts;
+  double bandwidth;
+
+  void set(Fabric& fabric) const {
+    for (const NodeId host : hosts) {
+      for (const LinkId own : fabric.links_at(host)) fabric.links[own].bytes_per_second = bandwidth;
+    }
+  }
+};
+
+SlowHosts read_slow_hosts(const Section& section, NodeId hosts, const UsualLink& usual) {
+  SlowHosts slow;
+  for (const double host : section.numbers(
+           "slow_hosts", {}, "hosts, from 0, whose own links have slow_bandwidth, such as 3, 17")) {
+    const bool is_host = host >= 0 && host < hosts && host == std::floor(host);
+    section.expect(is_host, "slow_hosts", "must be numbers of hosts, 0 to {}, got {}", hosts - 1,
+                   host);
+    if (is_host) slow.hosts.push_back(static_cast<NodeId>(host));  // a probe goes on with any
+  }
+  slow.bandwidth =
+      read_bandwidth(section, "slow_bandwidth", usual.bandwidth, 10, !slow.hosts.empty(),
+                     "of the links at slow_hosts; bandwidth / 10 if not given");
+  section.expect(!section.has("slow_bandwidth") || section.has("slow_hosts"), "slow_bandwidth",
+                 "needs slow_hosts, which says whose links are slow");
+  return slow;
+}
+
+/// Reads the keys of a fabric of that kind.
+Build read_kind(const Section& section, const std::string& kind, NodeId hosts,
+                const UsualLink& usual, std::uint64_t seed) {
+  if (kind == "dragonfly") return read_dragonfly(section, hosts);
+  if (kind == "fat_tree") return read_fat_tree(section, hosts);
+  if (kind == "file")
+    return [draw = read_fabric_file(section, hosts, usual)](Link) { return draw(); };
+  if (kind == "hypercube") return read_hypercube(section, hosts);
+  if (kind == "hyperx") return read_hyperx(section, hosts);
+  if (kind == "jellyfish") return read_jellyfish(section, hosts, seed);
+  if (kind == "matrix") return read_fabric_matrix(section, hosts);
+  if (kind == "ring") return [hosts](Link each) { return torus({hosts}, each); };
+  if (kind == "slim_fly") return read_slim_fly(section, hosts);
+  if (kind == "star") return [hosts](Link each) { return star(hosts, each); };
+  if (kind == "torus") return read_torus(section, hosts);
+  return [hosts](Link each) { return crossbar(hosts, each); };
+}
+
 }  // namespace
 
 void expect_latency(const Section& section, std::string_view key, Duration latency) {
@@ -260,60 +330,18 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
                  "is missing: with fabric = matrix it is that of each host's own links, two on a "
                  "way, and the preset's {} would come on top of the matrix's",
                  to_text(link.latency));
-  const NodeId nodes_per_host =
-      whole_number(section, "nodes_per_host", 1, "that share the port of their host");
-  const Link local{
-      .bytes_per_second = read_bandwidth(
-          section, "local_bandwidth", usual.bandwidth, 1, nodes_per_host > 1,
-          "of all messages within a host, if several nodes share it; bandwidth if not given"),
-      .latency =
-          section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
-  expect_latency(section, "local_latency", local.latency);
-  for (const char* key : {"local_bandwidth", "local_latency"}) {
-    section.expect(!section.has(key) || section.has("nodes_per_host"), key,
-                   "needs nodes_per_host, which says how many nodes share a host");
-  }
-  const NodeId hosts = (nodes + nodes_per_host - 1) / nodes_per_host;
-  std::vector<NodeId> slow_hosts;
-  for (const double host : section.numbers(
-           "slow_hosts", {}, "hosts, from 0, whose own links have slow_bandwidth, such as 3, 17")) {
-    const bool is_host = host >= 0 && host < hosts && host == std::floor(host);
-    section.expect(is_host, "slow_hosts", "must be numbers of hosts, 0 to {}, got {}", hosts - 1,
-                   host);
-    if (is_host) slow_hosts.push_back(static_cast<NodeId>(host));  // a probe goes on with any
-  }
-  const double slow_bandwidth =
-      read_bandwidth(section, "slow_bandwidth", usual.bandwidth, 10, !slow_hosts.empty(),
-                     "of the links at slow_hosts; bandwidth / 10 if not given");
-  section.expect(!section.has("slow_bandwidth") || section.has("slow_hosts"), "slow_bandwidth",
-                 "needs slow_hosts, which says whose links are slow");
-
-  const auto build = [&]() -> Build {
-    if (kind == "dragonfly") return read_dragonfly(section, hosts);
-    if (kind == "fat_tree") return read_fat_tree(section, hosts);
-    if (kind == "file")
-      return [draw = read_fabric_file(section, hosts, usual)](Link) { return draw(); };
-    if (kind == "hypercube") return read_hypercube(section, hosts);
-    if (kind == "hyperx") return read_hyperx(section, hosts);
-    if (kind == "jellyfish") return read_jellyfish(section, hosts, seed);
-    if (kind == "matrix") return read_fabric_matrix(section, hosts);
-    if (kind == "ring") return [hosts](Link each) { return torus({hosts}, each); };
-    if (kind == "slim_fly") return read_slim_fly(section, hosts);
-    if (kind == "star") return [hosts](Link each) { return star(hosts, each); };
-    if (kind == "torus") return read_torus(section, hosts);
-    return [hosts](Link each) { return crossbar(hosts, each); };
-  }();
+  const SharedHosts shared = read_shared_hosts(section, usual);
+  const NodeId hosts = (nodes + shared.nodes_per_host - 1) / shared.nodes_per_host;
+  const SlowHosts slow = read_slow_hosts(section, hosts, usual);
+  const Build build = read_kind(section, kind, hosts, usual, seed);
   const auto set_hosts = read_host_values(section, hosts);
   const auto set_links = read_link_values(section);
   return [=]() {
     Fabric fabric = build(link);
-    for (const NodeId host : slow_hosts) {
-      for (const LinkId own : fabric.links_at(host)) {
-        fabric.links[own].bytes_per_second = slow_bandwidth;
-      }
-    }
+    slow.set(fabric);
     set_hosts(fabric);
-    if (nodes_per_host > 1) fabric = share_hosts(std::move(fabric), hosts, nodes_per_host, local);
+    if (shared.nodes_per_host > 1)
+      fabric = share_hosts(std::move(fabric), hosts, shared.nodes_per_host, shared.local);
     set_links(fabric);
     return fabric;
   };
