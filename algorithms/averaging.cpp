@@ -25,8 +25,8 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
                                       "factor before the averaged progress");
   read_rule(section, "outer_", 0.1, outer);
   if (outer.rule != OptimizerSettings::Rule::sgd) return outer;
-  outer.momentum =
-      read_share(section, "outer_momentum", momentum, "Nesterov momentum of the shared model");
+  outer.momentum = read_share_below_1(section, "outer_momentum", momentum,
+                                      "Nesterov momentum of the shared model");
   outer.nesterov = true;
   return outer;
 }

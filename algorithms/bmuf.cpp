@@ -81,9 +81,9 @@ Program bmuf(const Section& section, const Context& context) {
   warn_beyond_run(section, "alone_steps", settings.alone_steps, context, "nodes never average");
   settings.block_learning_rate =
       read_positive(section, "block_learning_rate", 1.0, "factor before a block's progress");
-  settings.block_momentum =
-      read_share(section, "block_momentum", 1 - 1.0 / context.nodes,
-                 "share of the last block's step that is kept; 1 - 1 / run.nodes if not given");
+  settings.block_momentum = read_share_below_1(
+      section, "block_momentum", 1 - 1.0 / context.nodes,
+      "share of the last block's step that is kept; 1 - 1 / run.nodes if not given");
   const std::string filter = section.choice(
       "filter", {"nbm", "cbm", "released"}, "nbm",
       "block momentum: Nesterov (nbm), classical (cbm), or Nesterov as in fairseq (released)");

@@ -37,7 +37,7 @@ class Keys {
     return share("keep", fallback, "share of the entries that is sent");
   }
   double share(std::string_view key, std::optional<double> fallback, std::string_view help) const {
-    return read_fraction(section_, name(key), fallback, help);
+    return read_share_above_0(section_, name(key), fallback, help);
   }
   /// Of codes whose size follows from a threshold.
   double keep_without_numbers() const {

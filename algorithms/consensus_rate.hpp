@@ -17,7 +17,7 @@ namespace starling::algorithms {
 /// help says that it is below 1 with `losses`.
 inline double read_consensus_rate(const Section& section, std::optional<double> fallback,
                                   std::string_view losses) {
-  return read_fraction(
+  return read_share_above_0(
       section, "consensus_rate", fallback,
       fmt::format("how far models move towards their neighbors'; below 1 with {}", losses));
 }

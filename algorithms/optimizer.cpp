@@ -18,8 +18,8 @@ namespace {
 using Rule = OptimizerSettings::Rule;
 
 void read_momentum(const Section& section, double fallback, OptimizerSettings& s) {
-  s.momentum = read_share(section, "momentum", fallback,
-                          "share of the last step that is kept; local to the node");
+  s.momentum = read_share_below_1(section, "momentum", fallback,
+                                  "share of the last step that is kept; local to the node");
   s.nesterov = section.optional<bool>("nesterov", false, "look-ahead form of momentum");
   section.expect(!s.nesterov || s.momentum > 0, "nesterov", "needs momentum > 0");
 }
@@ -49,8 +49,8 @@ void read_schedule(const Section& section, const Context& context, OptimizerSett
       read_at_least(section, "warmup_steps", 0, 0, "steps of linear rise to learning_rate");
   warn_beyond_run(section, "warmup_steps", s.warmup_steps, context,
                   "the learning rate does not get to learning_rate");
-  s.warmup_from = read_share(section, "warmup_from", 0,
-                             "share of learning_rate that it rises from in the warm-up");
+  s.warmup_from = read_share_below_1(section, "warmup_from", 0,
+                                     "share of learning_rate that it rises from in the warm-up");
   section.expect(s.warmup_from == 0 || s.warmup_steps > 0, "warmup_from", "needs warmup_steps > 0");
   if (s.schedule == "inverse" || s.schedule == "inverse_root") {
     s.decay_offset = read_positive(section, "decay_offset", std::nullopt,
@@ -101,8 +101,10 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
   settings.projects = rule == "sgdp" || rule == "adamp";
   settings.decouples_decay = settings.projects || rule == "adamw";
   if (settings.rule == Rule::adam) {
-    settings.beta1 = read_share(section, key("beta1"), 0.9, "share of the first moments kept");
-    settings.beta2 = read_share(section, key("beta2"), 0.999, "share of the second moments kept");
+    settings.beta1 =
+        read_share_below_1(section, key("beta1"), 0.9, "share of the first moments kept");
+    settings.beta2 =
+        read_share_below_1(section, key("beta2"), 0.999, "share of the second moments kept");
   }
   settings.epsilon = read_between(
       section, key("epsilon"), settings.rule == Rule::adagrad ? 0.01 * epsilon : epsilon,

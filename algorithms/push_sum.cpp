@@ -119,7 +119,7 @@ Task<> run(Node& node, const PushSumSettings& settings) {
 Program push_sum(const Section& section, const Context& context) {
   PushSumSettings settings;
   settings.send_chance =
-      read_fraction(section, "send_chance", 1.0, "chance that a node sends after a step");
+      read_share_above_0(section, "send_chance", 1.0, "chance that a node sends after a step");
   settings.is_applied_to_model =
       section.choice("gradient", {"model", "numerator"}, "model",
                      "what a step is subtracted from: s / w, or s") == "model";

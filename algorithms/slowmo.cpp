@@ -175,7 +175,7 @@ Program slowmo(const Section& section, const Context& context) {
   slow.learning_rate =
       read_positive(section, "slow_learning_rate", 1.0, "factor of the slow step (alpha)");
   slow.momentum =
-      read_share(section, "slow_momentum", 0.5, "share of the last slow step kept (beta)");
+      read_share_below_1(section, "slow_momentum", 0.5, "share of the last slow step kept (beta)");
   const std::string base =
       section.choice("base", {"local", "gossip", "sgp", "overlap_sgp", "adpsgd"}, "local",
                      "what happens inside a block");

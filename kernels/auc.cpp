@@ -62,7 +62,7 @@ std::unique_ptr<Workload> auc(const Section& section, NodeId nodes, std::uint64_
   const std::int64_t positive =
       read_whole(section, "positive_class", 0, 0, 999'999, "the class to be ranked above the rest");
   settings.positive_class = static_cast<std::int32_t>(positive);
-  settings.positive_share = read_share(
+  settings.positive_share = read_share_below_1(
       section, "positive_share", 0,
       "share of positives among the training samples, by leaving out some of them, or of the rest; "
       "0: as they come");

@@ -48,8 +48,8 @@ std::vector<Topology::Arc> pair_up(NodeId nodes, NodeId offset, NodeId start, do
 Topology equi_dynamic(const Section& section, NodeId nodes, std::uint64_t seed) {
   const bool is_directed =
       section.optional<bool>("directed", true, "all nodes send on by u, or pairs at distance u");
-  const double eta =
-      read_fraction(section, "eta", 0.5, "how far a step goes from keeping to exchanging models");
+  const double eta = read_share_above_0(section, "eta", 0.5,
+                                        "how far a step goes from keeping to exchanging models");
   const Step rounds = read_rounds(section);
   section.finish();
   expect_rounds_fit(section, rounds, nodes);

@@ -126,8 +126,8 @@ void read_hdf5(const Section& section, DatasetSettings& settings) {
       section.optional<std::string>("test_path", "", "HDF5 file with the held-out samples"));
   if (settings.test_path.empty()) {
     settings.test_fraction =
-        read_part(section, "test_fraction", 0.2,
-                  "without test_path: this part of the samples, the last, is held out");
+        read_share_inside(section, "test_fraction", 0.2,
+                          "without test_path: this part of the samples, the last, is held out");
   }
   if (settings.has_targets) return;
   settings.classes = static_cast<int>(read_whole(section, "classes", 0, 0, most_classes,

@@ -23,8 +23,8 @@ namespace {
 constexpr int most_tokens = 1 << 20;  // a larger token number is surely none
 
 void read_test_fraction(const Section& section, SequenceSettings& settings, double fallback) {
-  settings.test_fraction =
-      read_part(section, "test_fraction", fallback, "this part of the file, the last, is held out");
+  settings.test_fraction = read_share_inside(section, "test_fraction", fallback,
+                                             "this part of the file, the last, is held out");
 }
 
 void read_made(const Section& section, SequenceSettings& settings, std::size_t context) {

@@ -46,8 +46,8 @@ double read_positive(const Section& section, std::string_view key, std::optional
   return value;
 }
 
-double read_fraction(const Section& section, std::string_view key, std::optional<double> fallback,
-                     std::string_view help) {
+double read_share_above_0(const Section& section, std::string_view key,
+                          std::optional<double> fallback, std::string_view help) {
   const double value = read_number(section, key, fallback, help);
   section.expect(value > 0 && value <= 1, key, "must be in (0, 1], got {}", value);
   return value;
@@ -67,15 +67,15 @@ double read_between(const Section& section, std::string_view key, double fallbac
   return value;
 }
 
-double read_share(const Section& section, std::string_view key, double fallback,
-                  std::string_view help) {
+double read_share_below_1(const Section& section, std::string_view key, double fallback,
+                          std::string_view help) {
   const auto share = section.optional<double>(key, fallback, help);
   section.expect(share >= 0 && share < 1, key, "must be in [0, 1), got {}", share);
   return share;
 }
 
-double read_part(const Section& section, std::string_view key, double fallback,
-                 std::string_view help) {
+double read_share_inside(const Section& section, std::string_view key, double fallback,
+                         std::string_view help) {
   const auto part = section.optional<double>(key, fallback, help);
   section.expect(part > 0 && part < 1, key, "must be above 0 and below 1, got {}", part);
   return part;

@@ -30,9 +30,9 @@ NodeId read_nodes(const Section& section, std::string_view key, NodeId nodes,
 /// A number above 0.
 double read_positive(const Section& section, std::string_view key, std::optional<double> fallback,
                      std::string_view help);
-/// A number in (0, 1], such as the part of something that is sent.
-double read_fraction(const Section& section, std::string_view key, std::optional<double> fallback,
-                     std::string_view help);
+/// A number in (0, 1], such as the share of something that is sent.
+double read_share_above_0(const Section& section, std::string_view key,
+                          std::optional<double> fallback, std::string_view help);
 /// A number of 0 or more.
 double read_not_negative(const Section& section, std::string_view key, double fallback,
                          std::string_view help);
@@ -40,10 +40,10 @@ double read_not_negative(const Section& section, std::string_view key, double fa
 double read_between(const Section& section, std::string_view key, double fallback, double low,
                     double high, std::string_view help);
 /// A number in [0, 1), such as the share of something old that is kept.
-double read_share(const Section& section, std::string_view key, double fallback,
-                  std::string_view help);
-/// A number in (0, 1), such as the part of something that is taken away.
-double read_part(const Section& section, std::string_view key, double fallback,
-                 std::string_view help);
+double read_share_below_1(const Section& section, std::string_view key, double fallback,
+                          std::string_view help);
+/// A number in (0, 1), such as the share of something that is taken away.
+double read_share_inside(const Section& section, std::string_view key, double fallback,
+                         std::string_view help);
 
 }  // namespace starling
