@@ -76,7 +76,10 @@ int Episode::move(int direction) {
   const int before = distance();
   const int row = here_ / map_->side + row_steps[direction];
   const int column = here_ % map_->side + column_steps[direction];
-  if (!map_->is_wall(row, column)) here_ = row * map_->side + column;
+  if (!map_->is_wall(row, column)) {
+    here_ = row * map_->side + column;
+    ++path_;
+  }
   last_ = direction;
   ++steps_;
   return before - distance();
@@ -99,7 +102,7 @@ void Episode::observe(int view, std::span<float> to) const {
 }
 
 double Episode::path_score() const {
-  return is_at_goal() ? static_cast<double>(shortest_) / std::max(steps_, shortest_) : 0;
+  return is_at_goal() ? static_cast<double>(shortest_) / path_ : 0;
 }
 
 }  // namespace starling

@@ -55,14 +55,14 @@ class Episode {
   int shortest() const { return shortest_; }  // from the start
   int steps() const { return steps_; }        // moves so far, those against walls included
   /// Success weighted by path length (Anderson et al., "On Evaluation of Embodied Navigation Agents",
-  /// 2018): shortest / max(steps, shortest) at the goal, else 0.
+  /// 2018): shortest / length of the path taken at the goal, else 0. Moves against walls lengthen no path.
   double path_score() const;
 
  private:
   const GridMap* map_ = nullptr;
   std::vector<std::int32_t> distances_;  // (side, side) to the goal, -1 where there is no way
   int here_ = 0, goal_ = 0;
-  int shortest_ = 0, steps_ = 0, last_ = -1;
+  int shortest_ = 0, steps_ = 0, path_ = 0, last_ = -1;
 };
 
 }  // namespace starling

@@ -282,6 +282,12 @@ std::string name_of(const DragonflyLinks& links, LinkId number) {
 Fabric dragonfly(const Dragonfly& shape, Link link) {
   const DragonflyLinks numbers(shape);
   const auto route = [=](NodeId source, NodeId destination, std::vector<LinkId>& links) {
+    std::uint64_t way = way_between(source, destination);
+    const auto take = [&way](std::uint64_t ways) {
+      const std::uint64_t taken = way % ways;
+      way /= ways;
+      return taken;
+    };
     NodeId at = source / shape.hosts_per_router;
     const NodeId goal = destination / shape.hosts_per_router;
     const NodeId goal_group = goal / shape.routers;
@@ -295,7 +301,7 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
       const NodeId here = at / shape.routers;
       const NodeId others = shape.groups - 1;
       const NodeId cables = shape.routers * shape.global_links / others;
-      const NodeId cable = (source + destination) % cables;
+      const auto cable = static_cast<NodeId>(take(static_cast<std::uint64_t>(cables)));
       const NodeId ahead = (group - here + shape.groups) % shape.groups;
       const NodeId port = ahead - 1 + cable * others;
       const NodeId back = shape.groups - ahead - 1 + cable * others;
@@ -307,11 +313,8 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
     links.push_back(link_id(2 * source));
     if (shape.is_valiant && at / shape.routers != goal_group && shape.groups > 2) {
       // One of the other groups, each about equally often.
-      const auto mixed =
-          (static_cast<std::uint64_t>(source) << 32 | static_cast<std::uint32_t>(destination)) *
-          0x9E3779B97F4A7C15u;
       const NodeId here = at / shape.routers;
-      auto third = static_cast<NodeId>((mixed >> 33) % static_cast<unsigned>(shape.groups - 2));
+      auto third = static_cast<NodeId>(take(static_cast<std::uint64_t>(shape.groups - 2)));
       for (const NodeId taken : {std::min(here, goal_group), std::max(here, goal_group)}) {
         third += third >= taken ? 1 : 0;
       }

@@ -63,7 +63,7 @@ struct Dragonfly {
 };
 
 /// Global port j of group i (at its router j / h) leads to group (i + 1 + j mod (g - 1)) mod g; of
-/// several cables between two groups, a pair takes number (source + destination) mod their number.
+/// several cables between two groups a pair takes one by its hash (way_between).
 /// Between all groups there are as many; ports that are left over are free.
 Fabric dragonfly(const Dragonfly& shape, Link link);
 
@@ -72,7 +72,7 @@ using Cables = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 
 /// The slim fly (McKay, Miller, Siran graphs of diameter 2) for the power of a prime q = 4 w + e, e
 /// = -1, 0 or 1, with so many hosts at each of its 2 q^2 routers. Shortest routes, spread over equal
-/// ones by (source + destination). Besta and Hoefler, "Slim Fly: a cost effective low-diameter
+/// ones by a hash of the pair (way_between). Besta and Hoefler, "Slim Fly: a cost effective low-diameter
 /// network topology", SC 2014; sets for prime powers as in Hafner, "Geometric realisation of the
 /// graphs of McKay-Miller-Siran", J. Combinatorial Theory B 90, 2004.
 Fabric slim_fly(NodeId q, NodeId hosts_per_router, Link link);

@@ -29,6 +29,16 @@ constexpr std::size_t per_source = 4;  // slots
 
 }  // namespace
 
+// The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+std::uint64_t way_between(NodeId a, NodeId b) {
+  const auto [low, high] = std::minmax(a, b);
+  auto z = static_cast<std::uint64_t>(low) << 32 | static_cast<std::uint64_t>(high);
+  z += 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
 std::string host_link_name(LinkId link) {
   return fmt::format("host {} {}", link / 2, link % 2 == 0 ? "up" : "down");
 }

@@ -51,6 +51,11 @@ struct Fabric {
 /// Names of links that are numbered so.
 std::string host_link_name(LinkId link);
 
+/// Which of several equally good ways the messages between two nodes take: to be divided by how many there are, again and again
+/// where ways part more than once; the remainders say it. Hashed, as switches do: by a sum or a difference regular partners
+/// (i xor 2^b, i + k) would leave half of the ways idle. The same for both directions.
+std::uint64_t way_between(NodeId a, NodeId b);
+
 /// The routes of a fabric, each found when it is first asked for; their links lie in one arena that
 /// never moves. Numbers of routes count up from 0 in order of first use.
 class Routes {

@@ -143,6 +143,7 @@ void SwitchGraph::walk(std::uint32_t from, std::uint32_t to, std::uint64_t sprea
     const auto ways =
         static_cast<std::uint64_t>(std::count_if(around.begin(), around.end(), is_shortest));
     std::uint64_t skip = spread % ways;
+    spread /= ways;
     for (const auto edge : around) {
       if (!is_shortest(edge) || skip-- > 0) continue;
       links.push_back(list[edge].link);
@@ -164,8 +165,7 @@ Fabric graph_fabric(std::vector<Link> links, SwitchGraph graph, std::vector<Port
     const Port& from = (*all_ports)[static_cast<std::size_t>(source)];
     const Port& to = (*all_ports)[static_cast<std::size_t>(destination)];
     if (from.up != Port::none) way.push_back(from.up);
-    shared->walk(from.vertex, to.vertex,
-                 static_cast<std::uint64_t>(source) + static_cast<std::uint64_t>(destination), way);
+    shared->walk(from.vertex, to.vertex, way_between(source, destination), way);
     if (to.down != Port::none) way.push_back(to.down);
   };
   return {std::move(links), route, std::move(name)};

@@ -1,5 +1,5 @@
 // Shortest ways over a graph of switches: fewest hops, then least latency. Among equally good ones
-// the turn at each switch is taken by (source + destination) mod their number, so that different
+// the turn at each switch is taken by a hash of the pair of hosts (way_between), so that different
 // pairs spread over them; parallel cables count as so many ways.
 #pragma once
 

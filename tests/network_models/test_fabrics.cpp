@@ -621,6 +621,47 @@ TEST_CASE("shortest ways: fewest links, then least latency, then in turn, parall
   CHECK(way(2) == std::vector<LinkId>{12, 13});
 }
 
+TEST_CASE("regular partners spread over all equal ways; by a sum they missed half of them") {
+  // Two leaves of 16 hosts, four spines; two cables between any two groups of a dragonfly.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> cables;
+  for (std::uint32_t leaf : {0U, 1U}) {
+    for (std::uint32_t spine = 2; spine < 6; ++spine) cables.emplace_back(leaf, spine);
+  }
+  std::vector<Arc> arcs;
+  for (const auto& [a, b] : cables) {
+    const auto first = static_cast<LinkId>(64 + arcs.size());
+    arcs.push_back({a, b, first, {}});
+    arcs.push_back({b, a, first + 1, {}});
+  }
+  std::vector<Port> ports;
+  for (LinkId h = 0; h < 32; ++h) ports.push_back({h / 16, 2 * h, 2 * h + 1});
+  const Fabric tree = graph_fabric(std::vector<Link>(64 + arcs.size(), some_link),
+                                   SwitchGraph(6, arcs), ports, host_link_name);
+  const Dragonfly shape{4, 4, 2, 5};
+  REQUIRE(shape.routers * shape.global_links / (shape.groups - 1) == 2);
+  const Fabric groups = dragonfly(shape, some_link);
+  const auto shared = [](const Fabric& fabric, NodeId hosts, auto partner) {
+    std::map<LinkId, int> crossings;
+    std::vector<LinkId> way;
+    for (NodeId i = 0; i < hosts; ++i) {
+      way.clear();
+      fabric.route(i, partner(i), way);
+      for (const LinkId link : way) ++crossings[link];
+    }
+    return crossings;
+  };
+  const auto across = shared(tree, 32, [](NodeId i) { return i ^ 16; });
+  std::size_t used = 0;
+  for (const auto& [link, crossings] : across) used += link >= 64 ? 1 : 0;
+  CHECK(used == 16);  // up and down, all of them
+  // Neighboring groups, host by host: 16 messages over two cables; by a sum of even numbers all over one.
+  const auto ahead = shared(groups, 64, [](NodeId i) { return i + 16; });
+  int most = 0;
+  for (const auto& [link, crossings] : ahead) most = std::max(most, crossings);
+  CHECK(most < 16);
+  CHECK(way_between(3, 5) == way_between(5, 3));
+}
+
 TEST_CASE("shortest ways: any graph's are those of a plain search, however few are remembered") {
   constexpr std::uint32_t switches = 12;
   std::uint64_t state = 1;
@@ -656,18 +697,21 @@ TEST_CASE("shortest ways: any graph's are those of a plain search, however few a
       for (std::uint32_t from = 0; from < switches; ++from) {
         if (rest[from] >= unreached) continue;
         std::vector<LinkId> expected;
+        const std::uint64_t spread = draw(1000);
+        std::uint64_t left = spread;
         for (std::uint32_t at = from; at != to;) {
           std::vector<Arc> ways;
           for (const Arc& arc : arcs) {
             if (arc.from == at && over(arc) == rest[at]) ways.push_back(arc);
           }
-          const Arc& taken = ways[(from + to) % ways.size()];
+          const Arc& taken = ways[left % ways.size()];
+          left /= ways.size();
           expected.push_back(taken.link);
           at = taken.to;
         }
         std::vector<LinkId> way, again;
-        all.walk(from, to, from + to, way);
-        few.walk(from, to, from + to, again);
+        all.walk(from, to, spread, way);
+        few.walk(from, to, spread, again);
         REQUIRE(way == expected);
         REQUIRE(again == expected);
       }
