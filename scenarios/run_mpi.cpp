@@ -263,9 +263,9 @@ void Run::execute(MpiSession& session) {
   const RunSettings& settings = parts_.settings;
   const NodeBlock block = block_of(session.rank(), session.ranks(), settings.nodes);
   rank_here_ = static_cast<std::uint32_t>(session.rank_here());
-  nodes_here_ = block.end - block.begin;
   is_keeper_ = [&session] { return session.rank() == session.keeper(); };
-  begin(ComputeGraph::Execution::inline_, nodes_here_);
+  begin(ComputeGraph::Execution::inline_, block.end - block.begin);
+  nodes_here_ = block.end - block.begin;
   describe("mpi");
   observer_->put_off_evaluations();
   recorder_.machine["ranks"] = std::to_string(session.ranks());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <set>
 #include <sstream>
@@ -219,7 +220,9 @@ struct Difference {
   double mean = 0;
   double interval = std::nan("");  // half of it
 
-  bool is_clear() const { return std::fabs(mean) > interval; }
+  bool is_chance = false;  // that means over seeds differ alike, where pairs do not
+
+  bool is_clear() const { return !is_chance && std::fabs(mean) > interval; }
 };
 
 Difference difference_of(const Pairs& pairs, std::size_t outcome, const Points& points) {
@@ -229,6 +232,8 @@ Difference difference_of(const Pairs& pairs, std::size_t outcome, const Points& 
   };
   std::map<std::string, Sum> by_seed;
   Difference all;
+  double least = std::numeric_limits<double>::infinity();  // of pairs' differences
+  double most = -least;
   for (const auto& [a, b] : pairs) {
     const double x = points.numbers[a][outcome], y = points.numbers[b][outcome];
     if (!std::isfinite(x) || !std::isfinite(y)) continue;
@@ -237,6 +242,8 @@ Difference difference_of(const Pairs& pairs, std::size_t outcome, const Points& 
     sum.first += x;
     sum.second += y;
     ++all.pairs;
+    least = std::min(least, x - y);
+    most = std::max(most, x - y);
   }
   all.seeds = by_seed.size();
   const auto count = static_cast<double>(all.seeds);
@@ -257,6 +264,9 @@ Difference difference_of(const Pairs& pairs, std::size_t outcome, const Points& 
   constexpr double beyond = 0.025;  // on each side
   all.interval =
       quantile(complement(distribution, beyond)) * std::sqrt(squares / (count - 1) / count);
+  const double negligible = rounding * std::fabs(all.first);
+  if (all.interval < negligible) all.interval = 0;
+  all.is_chance = all.interval == 0 && most - least > negligible;
   return all;
 }
 

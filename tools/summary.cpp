@@ -68,6 +68,7 @@ struct Totals {
   double wait = 0;
   double communicate = 0;
   double finished = 0;
+  double serving = 0;  // after nodes' last steps, while others still asked them
   double end;
   std::int64_t fewest_steps = std::numeric_limits<std::int64_t>::max();
   std::int64_t most_steps = 0;
@@ -86,8 +87,10 @@ struct Totals {
       compute += to_seconds(node.compute);
       wait += to_seconds(node.wait);
       communicate += to_seconds(node.communicate);
-      const bool is_on = is_cut_short && node.steps < all_steps;
-      const double own_end = is_on ? end : to_seconds(node.finished);
+      const bool has_ended = node.steps >= all_steps;
+      const double own_end = is_cut_short && !has_ended ? end : to_seconds(node.finished);
+      const double spent = to_seconds(node.compute + node.wait + node.communicate);
+      if (has_ended) serving += std::max(0.0, spent - own_end);
       finished += own_end;
       first_end = std::min(first_end, own_end);
       if (own_end > 0) rate += static_cast<double>(node.steps) / own_end;
@@ -161,13 +164,12 @@ void add_time(std::string& text, const Recorder& recorder, const Totals& all) {
                     all.first_end, all.end, all.rate));
   }
   if (all.accounted() > 0) {
-    constexpr double noticeable = 1.01;  // of the time until their last steps
-    const bool serves = !recorder.is_cut() && all.accounted() > noticeable * all.finished;
+    constexpr double noticeable = 0.01;  // of the time until their last steps
     add(text, "nodes compute / wait / communicate",
-        fmt::format("{:.1f} % / {:.1f} % / {:.1f} % of their time{}",
-                    100 * all.compute / all.accounted(), 100 * all.wait / all.accounted(),
-                    100 * all.communicate / all.accounted(),
-                    serves ? ", with what follows their last step" : ""));
+        fmt::format(
+            "{:.1f} % / {:.1f} % / {:.1f} % of their time{}", 100 * all.compute / all.accounted(),
+            100 * all.wait / all.accounted(), 100 * all.communicate / all.accounted(),
+            all.serving > noticeable * all.finished ? ", with what follows their last step" : ""));
   }
   if (const double away = statistic(recorder, "failures.away_seconds"); away > 0) {
     add(text, "nodes away",

@@ -27,6 +27,7 @@
 #include <fmt/format.h>
 
 #include "scenarios/assemble.hpp"
+#include "scenarios/checkpointing.hpp"
 #include "scenarios/sweep.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/shipped_file.hpp"
@@ -353,7 +354,8 @@ void list_points(const Sweep& sweep, const Shard& shard) {
     fmt::print("{}\n", sweep.points[i].name);
 }
 
-/// The points of this shard that are not finished yet. Logs of the others go: a sweep that was killed as they ended left them.
+/// The points of this shard that are not finished yet. Logs and checkpoints of the others go: who was killed as they ended left
+/// them.
 std::vector<std::size_t> unfinished(const Sweep& sweep, const Shard& shard, SweepTable& table,
                                     const fs::path& folder, bool speaks) {
   std::vector<std::size_t> todo;
@@ -366,6 +368,7 @@ std::vector<std::size_t> unfinished(const Sweep& sweep, const Shard& shard, Swee
     ++found;
     std::error_code none;
     fs::remove(log_of(folder, sweep.points[i]), none);
+    remove_checkpoints(results_of(folder, sweep.points[i]).string());
   }
   if (speaks && found > 0)
     fmt::print("{} finished already\n",
@@ -407,12 +410,12 @@ void sweep_command(const Arguments& arguments) {
     say("starling: warning: {}\nthe other points run\n", doubts.wrong);
   if (speaks && !doubts.warnings.empty()) say("starling: warning: {}\n", doubts.warnings);
   if (values.count("list") > 0) return list_points(sweep, shard);
+  meet_signals(ending_signals, note_sweep_signal);
   make_ready(folder, scenario, sweep, speaks);
   SweepTable table(sweep, folder);
   check_finished(table, folder, speaks);
   const std::vector<std::size_t> todo = unfinished(sweep, shard, table, folder, speaks);
 
-  meet_signals(ending_signals, note_sweep_signal);
   share_machine(cores, jobs * shard.on_this_machine);
   const Ending own = run_all_points(scenario, sweep, table, words, todo, folder, jobs, speaks);
   const auto end = [&](const Ending& ending) {

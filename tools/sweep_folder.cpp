@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scenarios/checkpointing.hpp"
 #include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text_file.hpp"
@@ -65,6 +66,18 @@ bool adds_keys(const Sweep& before, const Sweep& now) {
          });
 }
 
+/// The scenario of a point that has run, or begun to: of its results, or else of its checkpoint. Throws Error if there is neither.
+Scenario scenario_of(const fs::path& results) {
+  const std::string path = results.string();
+  std::map<std::string, std::string> facts;
+  try {
+    facts = load(path).facts;
+  } catch (const Error&) {  // not there yet, or damaged
+    facts = find_checkpoint(path).file->content().facts;
+  }
+  return Scenario::parse(fact(facts, "scenario"), path);
+}
+
 /// The values that a point of the sweep before has in the sweep of now: of the keys that have a list only now those that it ran
 /// with, as its results tell. Empty if nobody knows.
 std::vector<std::string> values_now(const SweepPoint& point, const Sweep& before, const Sweep& now,
@@ -79,11 +92,9 @@ std::vector<std::string> values_now(const SweepPoint& point, const Sweep& before
       values.push_back(now.points.front().values[i]);  // the first seed
     } else {
       try {
-        if (!scenario)
-          scenario =
-              Scenario::parse(fact(load(results.string()).facts, "scenario"), results.string());
+        if (!scenario) scenario = scenario_of(results);
       } catch (const Error&) {
-        return {};  // no results there, or damaged ones
+        return {};
       }
       values.push_back(scenario->text_of(now.keys[i]).value_or("default"));
     }
@@ -210,9 +221,11 @@ std::vector<std::string> prepare_folder(const fs::path& folder, const Scenario& 
     change = compare(before, kept, sweep);
     if (change.refused.empty()) {
       for (const auto& [was, is] : change.renamed) {
-        const fs::path results = folder / (is + ".h5");
-        std::error_code gone;  // not there yet, or another process of the job has renamed it
-        if (!fs::exists(results)) fs::rename(folder / (was + ".h5"), results, gone);
+        for (const char* ending : {".h5", ".h5.checkpoint", ".h5.checkpoint.previous"}) {
+          const fs::path to = folder / (is + ending);
+          std::error_code gone;  // not there yet, or another process of the job has renamed it
+          if (!fs::exists(to)) fs::rename(folder / (was + ending), to, gone);
+        }
       }
       // Else who reads the folder would count them as failed.
       for (const SweepPoint& point : change.gone) {

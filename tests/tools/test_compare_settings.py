@@ -96,6 +96,16 @@ class CompareSettingsTest(unittest.TestCase):
         self.write("point,a.x,b.y,test_loss", "p,1,1,3", "q,1,2,4", "r,2,1,1", "s,2,2,1")
         self.assertEqual(self.row(self.compare("a.x=1", "a.x=2"), "test_loss"), ["3.5", "1", "+2.5", "+250.00%", "2", "1"])
 
+    def test_seeds_that_differ_alike_by_chance_prove_nothing(self):
+        rows = [(x, y, seed, 10 * seed + y + (difference if x == 1 else 0))
+                for seed, differences in ((1, (1, 3)), (2, (2, 2))) for y, difference in zip((1, 2), differences) for x in (1, 2)]
+        self.write("point,a.x,b.y,run.seed,test_loss", *(f"p{i},{x},{y},{seed},{loss}" for i, (x, y, seed, loss) in enumerate(rows)))
+        self.assertEqual(self.row(self.compare("a.x=1", "a.x=2"), "test_loss")[2:], ["+2", "0", "+12.12%", "4", "2"])
+        # What differs alike in each pair does differ.
+        self.write("point,a.x,b.y,run.seed,test_loss", *(f"p{i},{x},{y},{seed},{10 * seed + y + (2 if x == 1 else 0)}"
+                                                         for i, (x, y, seed, _) in enumerate(rows)))
+        self.assertEqual(self.row(self.compare("a.x=1", "a.x=2"), "test_loss")[5:], ["4", "2", "A", "larger"])
+
     def test_a_value_may_have_a_unit_and_a_setting_several_keys(self):
         lines = [f"p{x}{y},{x},{y} ms,{x + 10 * y}" for x in range(2) for y in range(2)]
         self.write("point,a.x,b.y,test_loss", *lines)

@@ -224,7 +224,7 @@ class ReportTest(unittest.TestCase):
         self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "columns.h5")
         self.run_tool(TOOLS / "report", "columns.h5", "-o", "columns.html")
         heads = re.findall(r"<th>([^<]*)", (self.folder / "columns.html").read_text())
-        self.assertEqual(heads[:6], ["step", "time", "epoch", "samples", "bytes_sent", "consensus_distance"])
+        self.assertEqual(heads[:6], ["step", "time (s)", "epoch", "samples", "bytes sent (B)", "consensus_distance"])
 
     def test_a_page_has_the_evaluations_by_time_too(self):
         for settings, is_there in (["run.evaluate_interval=2 ms"], True), ([], False):

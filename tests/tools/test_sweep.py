@@ -762,6 +762,22 @@ class SweepTest(unittest.TestCase):
         self.assertIn("results so far are kept", said)
         self.assertEqual(list((self.folder / "out").glob("*.log")), [])  # they have not failed
 
+    def test_a_sweep_that_grows_keeps_the_checkpoints_of_killed_points(self):
+        self.write(SCENARIO.replace("steps = 20", "steps = 40000\ncheckpoint = 500 steps") + "[sweep]\nalgorithm.learning_rate = 0.05\n")
+        started = subprocess.Popen(self.command("-q"), cwd=self.folder, stderr=subprocess.DEVNULL)
+        saved = self.folder / "out" / "learning_rate=0.05.h5.checkpoint"
+        for _ in range(1200):
+            if saved.exists():
+                break
+            time.sleep(0.05)
+        for process in children(started.pid) + [started.pid]:
+            os.kill(process, signal.SIGKILL)
+        started.wait(60)
+        self.assertTrue(saved.exists())
+        self.assertFalse((self.folder / "out" / "learning_rate=0.05.h5").exists())  # killed before its first save
+        self.sweep("sweep.repeats=1")
+        self.assertEqual(sorted(path.name for path in (self.folder / "out").glob("*.h5*")), ["learning_rate=0.05,seed=1.h5", "table.h5"])
+
     def test_points_go_on_from_their_checkpoints(self):
         self.write(SCENARIO.replace("steps = 20", "steps = 40000\ncheckpoint = 1 h\nsave_models = yes")
                    + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")

@@ -119,7 +119,7 @@ def draw(results, path, window=None):
                        results.links["most_messages"][shown] if "most_messages" in results.links else None, len(kinds) > 1)
     if has_heat:
         draw_link_heat(figure, figure.add_subplot(grid[1, :]), results, shown, names, window)
-    legend = figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, label="peak")], loc="upper right",
+    legend = figure.legend(handles=[Patch(color=BLUE, label="mean over the run"), Patch(color=ORANGE, alpha=0.35, label="peak")], loc="upper right",
                   bbox_to_anchor=(0.98, 1 - 0.1 / height), borderaxespad=0, ncols=2)
     title, subtitle, _ = headline(results, path)
     write(figure, 0.02, 1 - 0.1 / height, f"{title}: traffic of the network's links",

@@ -31,12 +31,19 @@ def title_of(outcome):
     return OUTCOMES.get(outcome, words[0].upper() + words[1:])
 
 
-def write_outcome(outcome, value):
+def write_outcome(outcome, value, digits=3):
     """The text of a value, of shares in percent without its sign."""
     if outcome in SHARES:
-        return f"{100 * value:.1f}"
+        return f"{100 * value:.{digits - 2}f}"
     factor, unit = byte_scale(value) if "bytes" in outcome else (1, "")
-    return f"{short(value * factor)} {unit}".rstrip()
+    return f"{short(value * factor, digits)} {unit}".rstrip()
+
+
+def digits_that_tell(outcome, values):
+    """So many that the least and the greatest of `values` do not read alike, 3 to 5."""
+    if len(values) == 0 or values.min() == values.max():
+        return 3
+    return next((digits for digits in (3, 4) if write_outcome(outcome, values.min(), digits) != write_outcome(outcome, values.max(), digits)), 5)
 
 
 def check_targets(metric, targets):

@@ -185,6 +185,10 @@ class Results:
         """Seconds after which the last node had served others, too; as Recorder::active_seconds() in sim/record."""
         return max(self.end, self.accounted().max())
 
+    def is_told(self):
+        """Whether anything is known of what a node did: of those of a lost rank perhaps nothing is."""
+        return (self.accounted() > 0) | (self.nodes["steps"] > 0)
+
     def has_ended(self):
         """Whether each node ended all its steps."""
         return self.nodes["steps"] >= self.planned_steps

@@ -47,8 +47,8 @@ def draw_lag(axes, results, scales):
 
 def draw_progress(ax, results):
     """Steps over time of the first, the middle and the last node at each step, from the start on. Nodes that did not get there had not
-    when the run ended; where half of them did not, nobody knows the middle one."""
-    time = results.steps["time"]
+    when the run ended; where half of them did not, nobody knows the middle one. Those of a lost rank are left out."""
+    time = results.steps["time"][:, results.is_told()]
     step = results.steps["step"][:len(time)]
     known = np.isfinite(time).any(axis=1)
     time, step = np.vstack([np.zeros(time.shape[1]), time[known]]), np.concatenate([[0], step[known]])

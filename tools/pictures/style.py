@@ -216,13 +216,13 @@ def numbers(texts):
     return [float(f"{number * UNITS.get(unit, 0) / UNITS[largest]:.12g}") for number, unit in found], largest
 
 
-def short(value):
+def short(value, digits=3):
     """A number in few characters, but for an exponent where even billions are small."""
-    rounded = float(f"{value:.3g}")  # 999.6 is 1000, which the same format would write as 1e+03
+    rounded = float(f"{value:.{digits}g}")  # 999.6 is 1000, which the same format would write as 1e+03
     for limit, scale, suffix in ((1e12, 1, ""), (1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k")):
         if abs(rounded) >= limit:
-            return f"{rounded / scale:.3g}{suffix}"
-    return f"{value:.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}"
+            return f"{rounded / scale:.{digits}g}{suffix}"
+    return f"{value:.{max(0, digits - 4)}f}" if abs(rounded) >= 1000 else f"{rounded:.{digits}g}"
 
 
 def spans_decades(values, factor=50):

@@ -2,7 +2,7 @@
 import numpy as np
 from matplotlib.colors import LogNorm
 
-from pictures.metrics import SHARES, title_of, write_outcome
+from pictures.metrics import SHARES, digits_that_tell, title_of, write_outcome
 from pictures.style import spans_decades
 from pictures.sweep_axes import name_places, write_units
 
@@ -19,10 +19,11 @@ def heat_map(ax, sweep, outcome, x_key, y_key, fixed):
     middle = (np.sqrt(known.min() * known.max()) if is_log else (known.min() + known.max()) / 2) if len(known) else 0
     has_room = len(xs) <= MOST_CELLS and len(ys) <= 2 * MOST_CELLS
     has_lines = len(ys) <= MOST_CELLS  # two, in a cell
+    digits = digits_that_tell(outcome, known)
     for row, column in np.argwhere(np.isfinite(cells)) if has_room else ():
         value = cells[row, column]
         note = sweep.note(outcome, {**fixed, x_key: xs[column], y_key: ys[row]}) if has_lines else ""
-        ax.text(column, row, "\n".join(filter(None, [write_outcome(outcome, value), note])), ha="center", va="center", fontsize=8,
+        ax.text(column, row, "\n".join(filter(None, [write_outcome(outcome, value, digits), note])), ha="center", va="center", fontsize=8,
                 color="white" if value < middle else "black")
     for key, texts, set_ticks in ((x_key, xs, ax.set_xticks), (y_key, ys, ax.set_yticks)):
         name_places(set_ticks, [sweep.label(key, text) for text in texts])
