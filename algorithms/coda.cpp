@@ -138,9 +138,10 @@ Program coda(const Section& section, const Context& context) {
   settings.gamma =
       read_not_negative(section, "gamma", 500,
                         "inverse strength of the pull towards the stage's first model; 0: no pull");
-  settings.dual_batches =
-      read_at_least(section, "dual_batches", 1, 1,
-                    "mini-batches of a node that alpha is chosen by at the end of a stage");
+  settings.dual_batches = read_at_least(
+      section, "dual_batches", 1, 1,
+      "mini-batches of a node that alpha is chosen by at the end of a stage, in one Newton step: "
+      "the fewer positive samples they have, the noisier");
   section.expect(settings.dual_batches == 1 || context.workload.dual_parameters > 0, "dual_batches",
                  "must be 1 without dual parameters (workload auc has one), got {}",
                  settings.dual_batches);

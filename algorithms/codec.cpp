@@ -174,7 +174,10 @@ constexpr Reader readers[] = {
        return {signs_codec(false), [](std::size_t size) { return bucket_words(size, 0, 1) + 1; }};
      }},
     {with_reference, [](const Keys& keys) -> CodecRead {
-       const double cell = keys.magnitude("cell", "side of a lattice cell");
+       const double cell =
+           keys.magnitude("cell",
+                          "side of a lattice cell; entries of two models that differ by more than "
+                          "cell * (2^bits - 1) / 2 are decoded wrongly, and nothing tells");
        const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
        return {lattice_codec_of_cell(
            cell, bits,

@@ -161,7 +161,8 @@ Build read_slim_fly(const Section& section, NodeId hosts) {
   while (!is_fit(smallest) || 2.0 * smallest * smallest * usual(smallest) < hosts) {
     if (++smallest == 200) break;
   }
-  const NodeId q = whole_number(section, "q", smallest, "the power of a prime: 2 q^2 routers");
+  const NodeId q =
+      whole_number(section, "q", smallest, "the power of a prime, from 4 to 199: 2 q^2 routers");
   section.expect(is_fit(q), "q", "must be the power of a prime from 4 to 199, got {}", q);
   const NodeId hosts_per_router =
       whole_number(section, "hosts_per_router", usual(q), "half the ports of a router");
