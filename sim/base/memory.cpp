@@ -21,8 +21,8 @@ struct MemoryGroups {
   std::string_view top;
   std::string_view limit;
   std::string_view usage;
-  std::array<std::string_view, 2>
-      caches;  // in memory.stat: counted as used, given up when asked for
+  // In memory.stat: counted as used, given up when asked for.
+  std::array<std::string_view, 2> caches;
 };
 constexpr MemoryGroups version_1{"sys/fs/cgroup/memory",
                                  "memory.limit_in_bytes",
@@ -50,10 +50,10 @@ std::int64_t left_in(const std::filesystem::path& group, const MemoryGroups& gro
   const auto limit = number_behind("", group / groups.limit);
   const auto usage = number_behind("", group / groups.usage);
   if (!limit || !usage) return no_limit;
-  std::int64_t left = *limit - *usage;
+  std::int64_t used = *usage;  // and not given up; the kernel's counts need not fit each other
   for (const std::string_view cache : groups.caches)
-    left += number_behind(cache, group / "memory.stat").value_or(0);
-  return std::clamp(left, std::int64_t{0}, *limit);
+    used -= number_behind(cache, group / "memory.stat").value_or(0);
+  return *limit - std::clamp(used, std::int64_t{0}, *limit);
 }
 
 }  // namespace

@@ -197,6 +197,14 @@ def fat_tree(children, parents, cables):
     return route
 
 
+def way_between(a, b):
+    """SplitMix64 of both, the lower one first: whose remainders say which of equal ways a pair takes."""
+    z = ((min(a, b) << 32 | max(a, b)) + 0x9E3779B97F4A7C15) % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
 def dragonfly(hosts, routers, ports, groups):
     """Minimal."""
     def ways(group, other):
@@ -207,7 +215,7 @@ def dragonfly(hosts, routers, ports, groups):
         at, goal, links = a // hosts, b // hosts, [("up", a)]
         group, other = at // routers, goal // routers
         if group != other:
-            turn = (a + b) % len(ways(group, other))
+            turn = way_between(a, b) % len(ways(group, other))
             port, back = ways(group, other)[turn], ways(other, group)[turn]
             gate = group * routers + port // ports
             links += [("local", at, gate)] * (at != gate) + [("global", group, port)]
@@ -217,7 +225,7 @@ def dragonfly(hosts, routers, ports, groups):
 
 
 def shortest(vertices, arcs, goes_on):
-    """Fewest links, then least latency; of equal turns number (source + destination) mod how many there are. Arcs are (from, to,
+    """Fewest links, then least latency; which of equal turns their hash says, divided by how many there were at each. Arcs are (from, to,
     link, latency), in order of the file."""
     @functools.cache
     def rest(to):
@@ -229,11 +237,12 @@ def shortest(vertices, arcs, goes_on):
         return best
 
     def route(a, b):
-        links, at, to_go = [], a, rest(b)
+        links, at, to_go, way = [], a, rest(b), way_between(a, b)
         while at != b:
             turns = [(y, link) for x, y, link, latency in arcs if x == at and y in to_go and (y == b or goes_on(y))
                      and (to_go[y][0] + 1, to_go[y][1] + latency) == to_go[at]]
-            at, link = turns[(a + b) % len(turns)]
+            at, link = turns[way % len(turns)]
+            way //= len(turns)
             links.append(link)
         return links
     return route

@@ -69,7 +69,8 @@ TEST_CASE("version 1: the group of the memory controller") {
   Root root;
   root.write("proc/self/cgroup", "9:cpu,cpuacct:/a\n4:memory:/b\n0::/\n");
   root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "77\n");
+  root.write("sys/fs/cgroup/memory/memory.usage_in_bytes", "77777\n");
+  root.write("sys/fs/cgroup/memory/memory.stat", "total_active_file 99999\n");  // counted later
   root.write("sys/fs/cgroup/memory/a/memory.limit_in_bytes", "1\n");
   root.write("sys/fs/cgroup/memory/a/memory.usage_in_bytes", "1\n");
   CHECK(root.available() == 2048 * mebibyte);
