@@ -13,8 +13,8 @@
 // every merge.
 //
 // Nodes wait only for an allreduce that takes longer than the steps taken meanwhile. With delay = period the last
-// average is merged before the next snapshot is taken, so one is always under way. What is
-// under way after the last step is merged into the final model.
+// average is merged before the next snapshot is taken, so one is always under way. What is under way
+// after the last step is merged into the final model.
 //
 // mix: Zhou et al., "DaSGD: Squeezing SGD Parallelization Performance in Distributed Training Using
 // Delayed Averaging", 2020 (the convex merge; the default share, 1/4, is ours). CoCoD-SGD

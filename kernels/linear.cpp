@@ -22,21 +22,17 @@
 #include "sim/base/memory.hpp"
 #include "sim/base/target_clones.hpp"
 
-// For processors with and without the instruction: a call of the C library per fused multiply-add would be most of the
-// time. All are exact, so the bits are the same.
-#define STARLING_WITH_FMA STARLING_TARGET_CLONES("arch=x86-64-v4", "arch=x86-64-v3", "default")
-
 namespace starling {
 namespace {
 
 /// p + x_0 z_0 + x_1 z_1 + .. , one after the other.
-STARLING_WITH_FMA float add_products(const float* x, const float* z, std::size_t count, float p) {
+STARLING_VECTORIZED float add_products(const float* x, const float* z, std::size_t count, float p) {
   for (std::size_t k = 0; k < count; ++k) p = std::fmaf(x[k], z[k], p);
   return p;
 }
 
 /// g_k <- g_k + d z_k.
-STARLING_WITH_FMA void add_multiple(float d, const float* z, std::size_t count, float* g) {
+STARLING_VECTORIZED void add_multiple(float d, const float* z, std::size_t count, float* g) {
   for (std::size_t k = 0; k < count; ++k) g[k] = std::fmaf(d, z[k], g[k]);
 }
 

@@ -39,7 +39,8 @@ class SwitchGraph {
       const std::vector<std::uint32_t>& ends, bool is_plain) const;
 
   /// Appends the links along a shortest way. Different `spread` choose different ways among equally
-  /// good ones. Throws Error if there is none.
+  /// good ones: its remainder at each switch, by whose number of them it is then divided. Throws Error
+  /// if there is none.
   void walk(std::uint32_t from, std::uint32_t to, std::uint64_t spread, std::vector<LinkId>& links);
 
  private:

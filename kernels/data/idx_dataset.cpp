@@ -159,8 +159,8 @@ Idx read_idx(const std::string& named, bool is_labels) {
   return idx;
 }
 
-Dataset read_share_inside(const std::string& images_path, const std::string& labels_path,
-                          double mean, double deviation) {
+Dataset read_part(const std::string& images_path, const std::string& labels_path, double mean,
+                  double deviation) {
   const Idx images = read_idx(images_path, false);
   const Idx labels = read_idx(labels_path, true);
   if (images.shape[0] != labels.shape[0]) {
@@ -181,8 +181,8 @@ Dataset read_share_inside(const std::string& images_path, const std::string& lab
 SplitDataset load_idx_dataset(const DatasetSettings& settings) {
   const double mean = settings.pixel_mean.front(), deviation = settings.pixel_deviation.front();
   SplitDataset split{
-      .train = read_share_inside(settings.train_images, settings.train_labels, mean, deviation),
-      .test = read_share_inside(settings.test_images, settings.test_labels, mean, deviation)};
+      .train = read_part(settings.train_images, settings.train_labels, mean, deviation),
+      .test = read_part(settings.test_images, settings.test_labels, mean, deviation)};
   if (split.train.shape != split.test.shape) {
     throw Error(fmt::format("{}: expected images of {} pixels as in {}, found {}",
                             settings.test_images, fmt::join(split.train.shape, " x "),

@@ -9,8 +9,6 @@
 #include "sim/base/elementary_cores.hpp"
 #include "sim/base/target_clones.hpp"
 
-#define STARLING_VECTORIZED STARLING_TARGET_CLONES("arch=x86-64-v4", "arch=x86-64-v3", "default")
-
 namespace starling {
 namespace {
 

@@ -8,3 +8,6 @@
 #else
 #define STARLING_TARGET_CLONES(...)
 #endif
+
+// For loops over numbers: with vectors, and fused multiply-adds that are no calls of the C library, where the processor has them.
+#define STARLING_VECTORIZED STARLING_TARGET_CLONES("arch=x86-64-v4", "arch=x86-64-v3", "default")
