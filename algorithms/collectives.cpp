@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <vector>
 
 #include "algorithms/pieces.hpp"
@@ -43,12 +44,16 @@ struct Seats {
 /// lost the collective waits in vain, which the run's end tells, rather than adding up the wrong parts.
 double number_of(std::size_t message) { return static_cast<double>(message); }
 
-Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, Tag tag, Vector v) {
+/// Where a member's own sum is among the chunks of a ring: chunk c starts at member c and ends, complete, at member c - 1.
+std::size_t chunk_of(std::size_t me, std::size_t members) { return (me + 1) % members; }
+
+/// First half of a ring: the sum of the member's chunk.
+Task<Vector> ring_scatter(Node& node, std::span<const NodeId> members, std::size_t me, Tag tag,
+                          Vector v) {
   const std::size_t n = members.size();
   const NodeId right = members[(me + 1) % n];
   const NodeId left = members[(me + n - 1) % n];
-
-  Vector part = v.share(me, n);  // chunk c starts at member c and ends, complete, at member c - 1
+  Vector part = v.share(me, n);
   for (std::size_t s = 0; s + 1 < n; ++s) {
     node.send_in_turn(right, tag, std::move(part), number_of(s));
     Message m = co_await node.receive(left, tag);
@@ -58,9 +63,17 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
     part.add(v.share((me + n - s - 1) % n, n));
     co_await node.reduce(part);
   }
+  co_return part;
+}
 
+/// Second half: all chunks, of which the member brings its own.
+Task<std::vector<Vector>> ring_gather(Node& node, std::span<const NodeId> members, std::size_t me,
+                                      Tag tag, Vector part) {
+  const std::size_t n = members.size();
+  const NodeId right = members[(me + 1) % n];
+  const NodeId left = members[(me + n - 1) % n];
   std::vector<Vector> chunks(n);
-  std::size_t at = (me + 1) % n;
+  std::size_t at = chunk_of(me, n);
   chunks[at] = std::move(part);
   for (std::size_t s = 0; s + 1 < n; ++s) {
     node.send_in_turn(right, tag, chunks[at], number_of(n + s));
@@ -70,6 +83,12 @@ Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, T
     at = (at + n - 1) % n;
     chunks[at] = m.values;
   }
+  co_return chunks;
+}
+
+Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, Tag tag, Vector v) {
+  Vector part = co_await ring_scatter(node, members, me, tag, v);
+  const std::vector<Vector> chunks = co_await ring_gather(node, members, me, tag, std::move(part));
   co_return joined(chunks, v);
 }
 
@@ -183,6 +202,65 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   co_return total;
 }
 
+/// The members that `hierarchical` takes for the caller's host, and those of all hosts in its place; itself alone and all members,
+/// if hosts have unequal numbers of them.
+struct Hosts {
+  std::span<const NodeId> own;
+  std::vector<NodeId> across;
+
+  Hosts(const Node& node, std::span<const NodeId> members) {
+    const NodeId group = node.plan().collective_group;
+    const NodeId host = node.id() / group;
+    const auto [first, last] = std::ranges::equal_range(
+        members, host, {}, [group](NodeId member) { return member / group; });
+    own = {first, last};
+    const std::size_t size = own.size();
+    bool are_equal = members.size() % size == 0;
+    for (std::size_t at = 0; are_equal && at < members.size(); at += size) {
+      const NodeId one = members[at] / group;
+      are_equal = members[at + size - 1] / group == one &&
+                  (at + size == members.size() || members[at + size] / group != one);
+    }
+    if (!are_equal) own = members.subspan(place_of(node, members), 1);
+    for (std::size_t at = place_of(node, own); are_equal && at < members.size(); at += size)
+      across.push_back(members[at]);
+    if (!are_equal) across.assign(members.begin(), members.end());
+  }
+};
+
+/// The sum of one piece by hosts.
+Task<Vector> sum_by_hosts(Node& node, std::span<const NodeId> members, Tag tag, Vector v) {
+  const Hosts hosts(node, members);
+  const std::span<const NodeId> own = hosts.own;
+  const std::size_t n = own.size();
+  const std::size_t me = place_of(node, own);
+  Vector part = v;
+  if (n > 1) {
+    const std::shared_ptr<Met> met = co_await node.meet(tag, own, CollectiveKind::ring_scatter, v);
+    if (met) {
+      if (!met->combined) met->combined = combine(met->values, CollectiveKind::ring);
+      part = met->combined.share(chunk_of(me, n), n);
+    } else {
+      part = co_await ring_scatter(node, own, me, tag, v);
+    }
+  }
+  if (hosts.across.size() > 1) {
+    part = co_await sum_of_piece(node, hosts.across, tag, std::move(part), CollectiveKind::ring);
+  }
+  if (n == 1) co_return part;
+  const std::shared_ptr<Met> met = co_await node.meet(tag, own, CollectiveKind::allgather, part);
+  if (met) {
+    // In order of member; the last one has the first chunk.
+    if (!met->combined) {
+      std::ranges::rotate(met->values, met->values.end() - 1);
+      met->combined = joined(met->values, v);
+    }
+    co_return met->combined;
+  }
+  const std::vector<Vector> chunks = co_await ring_gather(node, own, me, tag, std::move(part));
+  co_return joined(chunks, v);
+}
+
 /// What every member brought, passed on around the ring: in host memory, or from device to device, where the engine
 /// copies it out and in for each hop.
 Task<std::vector<Vector>> pass_around(Node& node, std::span<const NodeId> members, Tag tag,
@@ -252,15 +330,30 @@ std::int64_t read_collective_switch(const Section& section) {
       .count;
 }
 
+NodeId read_collective_group(const Section& section) {
+  const auto group = section.optional<std::int64_t>(
+      "collective_group", ExchangeSettings{}.collective_group,
+      "consecutive nodes, such as those of a host, that make up a ring of the lower level; if all "
+      "that sum do not fill such rings equally, they make up one");
+  section.expect_range("collective_group", group, 1, std::numeric_limits<NodeId>::max());
+  return static_cast<NodeId>(group);
+}
+
 CollectiveKind read_collective(const Section& section, std::string_view fallback) {
   const std::string name = section.choice(
-      "collective", {"ring", "recursive_doubling", "rabenseifner", "tree", "by_size"}, fallback,
-      "how models or gradients are summed over all nodes; by_size: see collective_switch");
+      "collective",
+      {"ring", "recursive_doubling", "rabenseifner", "tree", "by_size", "hierarchical"}, fallback,
+      "how models or gradients are summed over all nodes; by_size: see collective_switch; "
+      "hierarchical: rings of two levels, see collective_group");
   if (name == "ring") return CollectiveKind::ring;
   if (name == "tree") return CollectiveKind::tree;
   if (name == "by_size") {
-    static_cast<void>(read_collective_switch(section));  // its value is in the ExchangePlan
+    static_cast<void>(read_collective_switch(section));  // values are in the ExchangePlan
     return CollectiveKind::by_size;
+  }
+  if (name == "hierarchical") {
+    static_cast<void>(read_collective_group(section));
+    return CollectiveKind::hierarchical;
   }
   return name == "rabenseifner" ? CollectiveKind::rabenseifner : CollectiveKind::recursive_doubling;
 }
@@ -312,7 +405,12 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     const CollectiveKind way = kind_for(node, part, kind);
     const std::int64_t copied = cut[i].is_bucket ? part.wire_bytes() : 0;
     co_await node.copy(copied);
-    Vector total = co_await sum_of_piece(node, members, own, part, way);
+    Vector total;
+    if (way == CollectiveKind::hierarchical) {
+      total = co_await sum_by_hosts(node, members, own, part);
+    } else {
+      total = co_await sum_of_piece(node, members, own, part, way);
+    }
     co_await node.operate(total, arrays);
     co_await node.copy(copied);
     node.stage_in(part);

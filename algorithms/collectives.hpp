@@ -10,15 +10,21 @@
 //                        those of recursive_doubling, too
 //
 //   by_size              per piece: recursive_doubling up to `collective_switch` bytes, else rabenseifner (as MPICH does)
+//   hierarchical         rings of two levels: nodes `collective_group` by `collective_group` in order of id are hosts. The first
+//                        half of a ring within each host leaves its sum of a chunk with every member, a ring adds it up among
+//                        those that have the same chunk, one of each host, and the second half brings all chunks to all.
+//                        Where hosts have unequal numbers of members, one ring of all.
 //
 // A vector of the model's size goes in the pieces of the ExchangePlan, one operation after the other; each is staged to
-// host memory, summed there, and staged back. Pieces do not change sums, except those of `ring`, whose chunks begin
-// elsewhere.
+// host memory, summed there, and staged back. Pieces do not change sums, except those of `ring` and `hierarchical`, whose
+// chunks begin elsewhere.
 //
 // If the number of members n is not a power of two, 2 (n - p) of them first fold into n - p (p the power below),
 // neighbors in the list with the lower first, and get the result at the end.
 //
-// Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005.
+// Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005. Rings of two
+// levels: Mikami et al., arXiv:1811.05233 (2D-torus all-reduce); Horovod does the same within hosts
+// (HOROVOD_HIERARCHICAL_ALLREDUCE).
 #pragma once
 
 #include <cstdint>
@@ -37,6 +43,8 @@ namespace starling::algorithms {
 CollectiveKind read_collective(const Section& section, std::string_view fallback = "rabenseifner");
 /// Reads the key `collective_switch`: bytes up to which `by_size` takes recursive doubling.
 std::int64_t read_collective_switch(const Section& section);
+/// Reads the key `collective_group`: nodes that `hierarchical` takes for a host.
+NodeId read_collective_group(const Section& section);
 
 /// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the await) of their
 /// `v`, all of one size. Every member gets the same bits. `tag` names the operation: unique among those that may
@@ -57,7 +65,7 @@ using Join = std::function<Vector(std::span<const Vector>)>;
 /// one of them joins for all, so `join` must not depend on who calls it.
 Task<Vector> allgather(Node& node, std::span<const NodeId> members, Tag tag, Code own, Join join);
 
-/// The sum that allreduce() forms, from all members' vectors at once.
+/// The sum that allreduce() forms, from all members' vectors at once; `kind` is none of those that are put together from others.
 Vector combine(std::span<const Vector> values, CollectiveKind kind);
 
 }  // namespace starling::algorithms

@@ -80,8 +80,10 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
                  "overlap",
                  "= backward needs exchange = buckets or tensors: a whole model leaves when its "
                  "gradient is complete");
-  // Out of a copy: read_collective() is who notes the key, in its place behind `collective`.
-  settings.collective_switch = read_collective_switch(Section(section));
+  // Out of a copy: read_collective() is who notes the keys, in their place behind `collective`.
+  const Section copy(section);
+  settings.collective_switch = read_collective_switch(copy);
+  settings.collective_group = read_collective_group(copy);
   return settings;
 }
 

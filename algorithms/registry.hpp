@@ -43,7 +43,7 @@ std::span<const AlgorithmEntry> catalog();
 /// The entry named by the section's key `kind`.
 const AlgorithmEntry& find(const Section& section);
 
-/// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`.
+/// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`, `collective_group`.
 /// Refuses what the algorithm does not offer.
 ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry);
 /// Warns if a number of steps that was read as `key` is more than the run has. `consequence`: "nodes may never average".

@@ -128,17 +128,16 @@ std::vector<std::string> shared_rows(const Chapter& chapter) {
   return shared;
 }
 
-/// "`a`, `b`": the keys of `rows` that `component` has not; nothing if it has all.
+/// "`a`, `b`": the keys of `rows` that `component` has not, each once; nothing if it has all.
 std::string missing(const Component& component, const std::vector<std::string>& rows) {
-  std::string names;
+  std::vector<std::string> names;
   for (const std::string& row : rows) {
     const auto is_row = [&row](const ComponentKey& key) { return row_of(key) == row; };
     if (std::ranges::any_of(component.keys, is_row)) continue;
     const std::string name = row.substr(2, row.find(' ', 2) - 2);
-    if (names.ends_with(name)) continue;  // another row of the same key
-    names += (names.empty() ? "" : ", ") + name;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
   }
-  return names;
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 void print_as_markdown(const Chapter& chapter) {

@@ -23,6 +23,9 @@ Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t
   if (kind == CollectiveKind::ring) {
     return from_seconds(2 * (n - 1) * a + (n - 1) / n * (2 * whole + sum));
   }
+  if (kind == CollectiveKind::ring_scatter) {
+    return from_seconds((n - 1) * a + (n - 1) / n * (whole + sum));
+  }
 
   const auto power = std::bit_floor(static_cast<std::uint64_t>(members));
   const double fold = power == static_cast<std::uint64_t>(members) ? 0.0 : 2 * (a + whole) + sum;
@@ -41,6 +44,7 @@ Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64
   const std::int64_t n = members;
   if (kind == CollectiveKind::allgather) return {n - 1, (n - 1) * bytes};
   if (kind == CollectiveKind::ring) return {2 * (n - 1), all_but_a_part(2 * bytes, n)};
+  if (kind == CollectiveKind::ring_scatter) return {n - 1, all_but_a_part(bytes, n)};
   const auto p = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(n)));
   const bool is_folded = place < 2 * (n - p);
   if (is_folded && place % 2 == 1) return {1, bytes};  // hands its vector over and gets the result

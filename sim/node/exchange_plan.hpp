@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/base/types.hpp"
 #include "sim/node/workload.hpp"
 
 namespace starling {
@@ -31,12 +32,14 @@ struct ExchangeSettings {
   std::int64_t bucket_bytes = 25'000'000;
   bool overlaps_backward = false;         // pieces leave as their gradients appear
   std::int64_t collective_switch = 2048;  // bytes up to which `by_size` takes recursive doubling
+  NodeId collective_group = 8;            // consecutive nodes that `hierarchical` takes for a host
 };
 
 struct ExchangePlan {
   std::vector<Piece> pieces;  // in the order in which they are exchanged; empty: one, of everything
   bool overlaps_backward = false;
   std::int64_t collective_switch = 2048;
+  NodeId collective_group = 8;
 };
 
 /// Cuts models of the workload. The backward pass is taken to spend the same time on every tensor, which is nearly so for

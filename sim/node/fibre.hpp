@@ -69,15 +69,17 @@ struct GradientWait : TimedWait {
   Duration backward{};  // out: what of the gradient lies between, without absences of the node
 };
 
-/// The ways to run a collective; the engine knows what each costs in closed form.
-/// `by_size`, for algorithms only: recursive doubling for small vectors, Rabenseifner for large ones.
+/// The ways to run a collective; the engine knows what each costs in closed form, but of the last two, which algorithms put
+/// together from the others. `ring_scatter` is the first half of `ring`: then each member has the sum of a chunk.
 enum class CollectiveKind : std::uint8_t {
   ring,
   recursive_doubling,
   rabenseifner,
   tree,
+  ring_scatter,
   allgather,
-  by_size
+  by_size,
+  hierarchical
 };
 
 /// What the members of a group brought to a closed-form collective.

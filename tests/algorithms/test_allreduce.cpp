@@ -3,6 +3,7 @@
 #include <string>
 
 #include <doctest/doctest.h>
+#include <fmt/core.h>
 
 #include "kernels/quadratic.hpp"
 #include "tests/support/small_run.hpp"
@@ -70,13 +71,14 @@ TEST_CASE("a cosine schedule ends near zero") {
 }
 
 TEST_CASE("closed-form and expanded collectives give the same models") {
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree",
+                                       "hierarchical\ncollective_group = 2"}) {
     for (const int nodes : {2, 5, 6, 8}) {
-      const std::string text =
-          test::quadratic_scenario(nodes, 15, "complete", "kind = allreduce\nlearning_rate = 0.1");
-      const Recorder expanded = test::run(text, {"algorithm.collective=" + collective});
-      const Recorder analytic =
-          test::run(text, {"algorithm.collective=" + collective, "network.collectives=analytic"});
+      const std::string text = test::quadratic_scenario(
+          nodes, 15, "complete",
+          "kind = allreduce\nlearning_rate = 0.1\ncollective = " + collective);
+      const Recorder expanded = test::run(text);
+      const Recorder analytic = test::run(text, {"network.collectives=analytic"});
       CHECK(expanded.models == analytic.models);
       for (std::size_t i = 0; i < expanded.nodes.size(); ++i) {
         CHECK(expanded.nodes[i].messages_sent == analytic.nodes[i].messages_sent);
@@ -85,6 +87,53 @@ TEST_CASE("closed-form and expanded collectives give the same models") {
               4 * analytic.nodes[i].messages_sent);
       }
     }
+  }
+}
+
+TEST_CASE("rings of two levels add up what they are made of, to the bit") {
+  const auto models = [](int nodes, const std::string& collective) {
+    return test::run(test::quadratic_scenario(
+                         nodes, 12, "complete",
+                         "kind = allreduce\nlearning_rate = 0.1\ncollective = " + collective))
+        .models;
+  };
+  const auto by_hosts = [&](int nodes, int group) {
+    return models(nodes, fmt::format("hierarchical\ncollective_group = {}", group));
+  };
+  // Pairs of pairs are those of Rabenseifner.
+  CHECK(by_hosts(4, 2) == models(4, "rabenseifner"));
+  const auto ring = models(8, "ring");
+  CHECK(by_hosts(8, 1) == ring);
+  CHECK(by_hosts(8, 8) == ring);
+  CHECK(by_hosts(8, 9) == ring);
+  // Three, three and two: no chunks that fit each other.
+  CHECK(by_hosts(8, 3) == ring);
+  // Another order of sums: equal to rounding.
+  const auto fours = by_hosts(8, 4);
+  CHECK(fours != ring);
+  for (std::size_t i = 0; i < ring[0].size(); ++i)
+    CHECK(fours[7][i] == doctest::Approx(ring[7][i]).epsilon(1e-5));
+  CHECK(by_hosts(12, 3)[11][4] == doctest::Approx(models(12, "tree")[11][4]).epsilon(1e-5));
+}
+
+TEST_CASE("rings of two levels take as many hops as both have, and no byte more than one") {
+  // Hosts of four, three of them: chunks of a quarter go three hops around the host, their thirds twice two around all hosts, and
+  // the quarters around once more. 1 ms and 1 ms per MB, 12 MB: 3 (1 + 3), 4 (1 + 1), 3 (1 + 3).
+  const std::string text =
+      "[run]\nnodes = 12\nsteps = 1\n[network]\nkind = constant\nlatency = 1 ms\nbandwidth = 1 "
+      "GB/s\n[compute]\ngradient = 10 ms\n[workload]\nkind = timing\nbytes = 12 MB\n[algorithm]\n"
+      "kind = allreduce\ncollective = hierarchical\ncollective_group = 4\n";
+  for (const std::string collectives : {"expanded", "analytic"}) {
+    const Recorder recorder = test::run(text, {"network.collectives=" + collectives});
+    for (const NodeTotals& node : recorder.nodes) {
+      CHECK(1e3 * to_seconds(node.finished) == doctest::Approx(10 + 12 + 8 + 12));
+      CHECK(node.messages_sent == 3 + 4 + 3);
+      CHECK(node.bytes_sent == 2 * 12'000'000 * 11 / 12);
+    }
+    // Adding 1 MB takes 1 ms: nine within, two between hosts.
+    const Recorder adding = test::run(
+        text, {"network.collectives=" + collectives, "network.reduction_bandwidth=1 GB/s"});
+    CHECK(1e3 * to_seconds(adding.nodes[5].finished) == doctest::Approx(42 + 11));
   }
 }
 

@@ -206,13 +206,13 @@ TEST_CASE("a parameter server takes nothing twice, whatever its nodes exchange")
 }
 
 TEST_CASE("messages that come twice change no collective") {
-  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree"}) {
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree",
+                                       "hierarchical\ncollective_group = 4"}) {
     CAPTURE(collective);
-    const std::vector<std::string> keys{"algorithm.collective=" + collective};
-    const Ending doubled =
-        run_bounded(section_of("allreduce"), with(keys, {"failures.duplicate=0.3"}));
+    const std::string section = section_of("allreduce") + "\ncollective = " + collective;
+    const Ending doubled = run_bounded(section, {"failures.duplicate=0.3"});
     CHECK(doubled.status == "complete");
-    CHECK(doubled.recorder.models == run_bounded(section_of("allreduce"), keys).recorder.models);
+    CHECK(doubled.recorder.models == run_bounded(section, {}).recorder.models);
   }
 }
 

@@ -305,6 +305,23 @@ class Host:
         return max(since, self.until[way][i])
 
 
+def by_hosts(world, host, i, tag, size, group):
+    """The same in rings of `group` nodes, and of each share in a ring of one node of each."""
+    def around(name, members, floats, hops, adds):
+        at = members.index(i)
+        for s in range(hops):
+            world.send(i, members[(at + 1) % len(members)], (tag, name, s), size=whole(floats))
+            yield come(members[at - 1], (tag, name, s))
+            if s < adds:
+                yield world.now + whole(floats) * host.reduction
+
+    first, hosts = i - i % group, world.nodes // group
+    own, others = range(first, first + group), range(i % group, world.nodes, group)
+    yield from around("scatter", own, size / group, group - 1, group - 1)
+    yield from around("between", others, size / group / hosts, 2 * hosts - 2, hosts - 1)
+    yield from around("gather", own, size / group, group - 1, 0)
+
+
 def allreduce(world, host, i, tag, size, kind):
     """A sum over all nodes, `size` in floats."""
     nodes = world.nodes
@@ -312,6 +329,9 @@ def allreduce(world, host, i, tag, size, kind):
     def add(floats):
         return world.now + whole(floats) * host.reduction
 
+    if kind.startswith("hierarchical"):
+        yield from by_hosts(world, host, i, tag, size, int(kind.split()[1]))
+        return
     if kind == "ring":
         for s in range(2 * nodes - 2):
             world.send(i, (i + 1) % nodes, (tag, s), size=whole(size / nodes))
@@ -492,10 +512,11 @@ class NetworkTwins(WorldCase):
             self.expect_exchange(rng, hosts, network, keys, {"fabric.dot": text})
 
     def test_collectives_in_pieces(self):
-        for kind, exchanged, gathered, seed in itertools.product(("ring", "recursive_doubling", "rabenseifner", "tree"),
+        for kind, exchanged, gathered, seed in itertools.product(("ring", "recursive_doubling", "rabenseifner", "tree", "hierarchical"),
                                                                  ("whole", "tensors", "buckets"), (0, 5000), range(2)):
             rng = drawn(f"{kind} {exchanged} {gathered} {seed}")
             nodes = rng.choice((2, 3, 6, 8, 11))
+            group = rng.choice([one for one in range(1, nodes + 1) if nodes % one == 0])
             tensors = [rng.choice((7, 40, 20_001, 50_000)) for _ in range(rng.randrange(1, 6))]
             pieces = [(size, (r + 1) / len(tensors)) for r, size in enumerate(reversed(tensors))]
             if exchanged != "tensors":
@@ -515,7 +536,8 @@ class NetworkTwins(WorldCase):
             algorithm |= {"bucket_size": "100 kB"} if exchanged == "buckets" else {}
             durations = self.durations(rng, nodes, 3)
             world = World(durations, Constant(latency, per_byte))
-            exchange_sums(world, host, pieces, kind, backward, gathered)
+            algorithm |= {"collective_group": group} if kind == "hierarchical" else {}
+            exchange_sums(world, host, pieces, f"{kind} {group}" if kind == "hierarchical" else kind, backward, gathered)
             with self.subTest(nodes=nodes, tensors=tensors, backward=backward, **algorithm, **network):
                 _, time, _ = self.results({"network": network, "compute": {"forward_share": 0.25}, "algorithm": algorithm,
                                            "workload": {"kind": "timing", "tensors": ", ".join(map(str, tensors)),

@@ -23,6 +23,7 @@ TEST_CASE("closed forms of collectives, powers of two and not") {
   CHECK(microseconds(recursive_doubling, 8) == doctest::Approx(3 * (1 + 6 + 12)));
   CHECK(microseconds(rabenseifner, 8) == doctest::Approx(2 * 3 * 1 + 2 * 0.875 * 6 + 0.875 * 12));
   CHECK(microseconds(tree, 8) == doctest::Approx(2 * 3 * (1 + 6) + 3 * 12));
+  CHECK(microseconds(ring_scatter, 8) == doctest::Approx(7 * 1 + 0.875 * (6 + 12)));
   CHECK(microseconds(allgather, 8) == doctest::Approx(7 * (1 + 6)));
   // 6 members: two pairs fold, 2 (a + m b) + m c = 26 us, and four go on.
   CHECK(microseconds(ring, 6) == doctest::Approx(2 * 5 * 1 + 2 * 5 / 6.0 * 6 + 5 / 6.0 * 12));
