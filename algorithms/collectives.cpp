@@ -215,16 +215,15 @@ struct Hosts {
         members, host, {}, [group](NodeId member) { return member / group; });
     own = {first, last};
     const std::size_t size = own.size();
-    bool are_equal = members.size() % size == 0;
+    bool are_equal = members.size() % size == 0;  // seen alike by all
     for (std::size_t at = 0; are_equal && at < members.size(); at += size) {
       const NodeId one = members[at] / group;
       are_equal = members[at + size - 1] / group == one &&
                   (at + size == members.size() || members[at + size] / group != one);
     }
     if (!are_equal) own = members.subspan(place_of(node, members), 1);
-    for (std::size_t at = place_of(node, own); are_equal && at < members.size(); at += size)
+    for (std::size_t at = place_of(node, own); at < members.size(); at += own.size())
       across.push_back(members[at]);
-    if (!are_equal) across.assign(members.begin(), members.end());
   }
 };
 
