@@ -52,7 +52,8 @@ class LogGP final : public NetworkModel {
   void on_timer(std::uint64_t cookie, NetworkClock& clock) override;
   LinkCost link_cost() const override {
     return {sum(sum(costs_.overhead, costs_.overhead), costs_.latency),
-            1e-12 * std::max(costs_.overhead_per_byte, costs_.gap_per_byte)};
+            1e-12 * std::max(costs_.overhead_per_byte, costs_.gap_per_byte),
+            1e-12 * costs_.overhead_per_byte, costs_.latency};
   }
 
   NodeRecords node_records() const override { return {ports_.data(), sizeof(Ports)}; }

@@ -15,27 +15,32 @@ std::int64_t all_but_a_part(std::int64_t bytes, std::int64_t n) {
 Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
                          const LinkCost& link, double reduction) {
   if (members <= 1) return Duration{0};
-  const double a = to_seconds(link.latency);
-  const double whole = static_cast<double>(bytes) * link.seconds_per_byte;
-  const double sum = static_cast<double>(bytes) * reduction;
+  const auto whole = static_cast<double>(bytes);
+  const double sum = whole * reduction;
   const auto n = static_cast<double>(members);
-  if (kind == CollectiveKind::allgather) return from_seconds((n - 1) * (a + whole));
-  if (kind == CollectiveKind::ring) {
-    return from_seconds(2 * (n - 1) * a + (n - 1) / n * (2 * whole + sum));
-  }
-  if (kind == CollectiveKind::ring_scatter) {
-    return from_seconds((n - 1) * a + (n - 1) / n * (whole + sum));
+  if (kind == CollectiveKind::allgather)
+    return from_seconds((n - 1) * link.seconds_both_ways(whole));
+  if (kind == CollectiveKind::ring || kind == CollectiveKind::ring_scatter) {
+    const int rounds = kind == CollectiveKind::ring ? 2 : 1;
+    return from_seconds((n - 1) * (rounds * link.seconds_both_ways(whole / n) + sum / n));
   }
 
   const auto power = std::bit_floor(static_cast<std::uint64_t>(members));
-  const double fold = power == static_cast<std::uint64_t>(members) ? 0.0 : 2 * (a + whole) + sum;
-  const auto p = static_cast<double>(power);
-  const double rounds = std::countr_zero(power);
+  const bool is_folded = power != static_cast<std::uint64_t>(members);
+  double seconds = is_folded ? 2 * link.seconds(whole) + sum : 0;
+  const int rounds = std::countr_zero(power);
   if (kind == CollectiveKind::recursive_doubling) {
-    return from_seconds(fold + rounds * (a + whole + sum));
+    seconds += rounds * (link.seconds_both_ways(whole) + sum);
+  } else if (kind == CollectiveKind::tree) {
+    seconds += rounds * (2 * link.seconds(whole) + sum);
+  } else {
+    double share = 1;
+    for (int round = 0; round < rounds; ++round) {
+      share /= 2;
+      seconds += 2 * link.seconds_both_ways(share * whole) + share * sum;
+    }
   }
-  if (kind == CollectiveKind::tree) return from_seconds(fold + rounds * (2 * (a + whole) + sum));
-  return from_seconds(fold + 2 * rounds * a + (p - 1) / p * (2 * whole + sum));
+  return from_seconds(seconds);
 }
 
 Traffic collective_traffic(CollectiveKind kind, std::int64_t members, std::int64_t place,

@@ -2,6 +2,7 @@
 // ports and links it keeps, and tells the engine.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -41,10 +42,19 @@ class NetworkClock {
   virtual void put_off(std::uint32_t id) = 0;
 };
 
-/// Latency and cost per byte of one undisturbed message: what the closed formulas of collectives need.
+/// Latency and cost per byte of one undisturbed message: what the closed formulas of collectives need. A node that begins to
+/// send and is then sent as much may be busy for longer than the first byte takes to come (LogGP: its processor, for k O).
 struct LinkCost {
-  Duration latency;         // first byte, all overheads included (LogGP: 2 o + L)
-  double seconds_per_byte;  // G, or 1 / bandwidth
+  Duration latency;                  // first byte, all overheads included (LogGP: 2 o + L)
+  double seconds_per_byte;           // G, or 1 / bandwidth
+  double busy_seconds_per_byte = 0;  // sending (LogGP: O)
+  Duration way{};                    // of the first byte from one to the other (LogGP: L)
+
+  /// One message; one of each of two nodes, or of all around a ring, at the same time.
+  double seconds(double bytes) const { return to_seconds(latency) + bytes * seconds_per_byte; }
+  double seconds_both_ways(double bytes) const {
+    return seconds(bytes) + std::max(0.0, bytes * busy_seconds_per_byte - to_seconds(way));
+  }
 };
 
 class NetworkModel {

@@ -90,6 +90,23 @@ TEST_CASE("closed-form and expanded collectives give the same models") {
   }
 }
 
+TEST_CASE("closed forms are what messages take where sending keeps a node from receiving") {
+  // LogGP with O = 0.2 ns: a message waits until the processor has sent the other one's bytes.
+  const std::string text =
+      "[run]\nnodes = 8\nsteps = 2\n[network]\nkind = loggp\npreset = 10gbe\n[compute]\ngradient = "
+      "1 "
+      "ms\n[workload]\nkind = timing\nbytes = 40 MB\n[algorithm]\nkind = allreduce\ncollective = ";
+  for (const std::string collective : {"ring", "recursive_doubling", "rabenseifner", "tree",
+                                       "hierarchical\ncollective_group = 4"}) {
+    CAPTURE(collective);
+    const auto seconds = [&](const std::string& collectives) {
+      return to_seconds(last_finish(test::run(text + collective, {collectives}).nodes));
+    };
+    CHECK(seconds("network.collectives=analytic") ==
+          doctest::Approx(seconds("network.collectives=expanded")).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("rings of two levels add up what they are made of, to the bit") {
   const auto models = [](int nodes, const std::string& collective) {
     return test::run(test::quadratic_scenario(
