@@ -122,7 +122,7 @@ Program adaptive_period(const Section& section, const Context& context) {
                  settings.low, settings.high);
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
-  settings.mean = read_block_mean(section, settings.momentum_policy);
+  settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

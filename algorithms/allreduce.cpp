@@ -7,14 +7,12 @@
 // Frameworks keep the gradient of an embedding as a list of rows, which does not add: Horovod gathers the lists of all
 // nodes (`gathered` bytes of each; github.com/horovod/horovod/issues/433). Values are the same.
 //
-// With `compression` codes go around a ring instead, and every node decodes all of them (algorithms/codec.hpp
-// names the codecs and their sources):
+// With `compression` the mean is of codes (algorithms/codec.hpp names them and their sources, compressed_mean.hpp how they travel):
 //
 //   without error feedback   x <- x - learning_rate * mean_i Q(g_i),   momentum and weight decay after the mean
 //   with                     p_i <- learning_rate * g_i + e_i,   e_i <- p_i - Q(p_i),   x <- x - mean_i Q(p_i),
 //                            momentum and weight decay before it, each node's own
 
-#include "algorithms/codec.hpp"
 #include "algorithms/collectives.hpp"
 #include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
@@ -27,7 +25,7 @@ namespace {
 struct AllreduceSettings {
   CollectiveKind collective;
   std::int64_t gathered;  // bytes; 0: all is summed
-  Compression compression;
+  CodedMean::Settings coded;
   OptimizerSettings optimizer;
 };
 
@@ -50,20 +48,18 @@ Task<> run(Node& node, const AllreduceSettings& settings) {
 
 Task<> run_compressed(Node& node, const AllreduceSettings& settings) {
   Optimizer optimizer(settings.optimizer);
-  Compressor compressor(settings.compression);
-  const std::span<const NodeId> everybody = node.everybody();
+  const bool has_feedback = settings.coded.compression.has_feedback;
+  CodedMean coded(node, settings.coded);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     Vector sent = g.values;
-    if (settings.compression.has_feedback) {
+    if (has_feedback) {
       sent = optimizer.direction(g.values, x);
       sent.scale(settings.optimizer.rate(k));
     }
-    const Code own = compressor.encode(sent, code_stream(node, node.id(), k));
-    const Vector mean = co_await mean_of_codes(node, everybody, tag_of(Channel::collective, k),
-                                               settings.compression.codec, own, x.size(), k);
-    if (settings.compression.has_feedback) {
+    const Vector mean = co_await coded.of(tag_of(Channel::collective, k), sent, k);
+    if (has_feedback) {
       x.add_scaled(-1, mean);
     } else {
       optimizer.update(x, mean, x, k);
@@ -72,24 +68,13 @@ Task<> run_compressed(Node& node, const AllreduceSettings& settings) {
   }
 }
 
-/// Halves are expected to halve the bytes, as in reductions that add them up.
-void warn_of_halves(const Section& section, NodeId nodes) {
-  const auto codec = section.peek<std::string>("compression", "none");
-  if (nodes <= 4 || (codec != "half" && codec != "bfloat")) return;
-  const double others = nodes - 1;
-  section.warn("compression",
-               "= {} sends more than none: codes do not add, so a node sends {} of them, "
-               "{:.4g} models, where a ring of sums takes {:.4g}",
-               codec, others, others / 2, 2 * others / nodes);
-}
-
 }  // namespace
 
 Program allreduce(const Section& section, const Context& context) {
   AllreduceSettings settings{};
-  settings.compression = read_mean_compression(section, true, &context.workload.tensors);
-  const bool is_compressed = !settings.compression.is_exact();
-  if (is_compressed) warn_of_halves(section, context.nodes);
+  const bool feeds_back = true;
+  settings.coded = read_mean_compression(section, context, feeds_back, &context.workload.tensors);
+  const bool is_compressed = !settings.coded.is_exact();
   if (!is_compressed) {
     settings.collective = read_collective(section);
     settings.gathered =

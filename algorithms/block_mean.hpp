@@ -3,15 +3,15 @@
 //
 //   p_i <- x_i - start + e_i;   e_i <- p_i - Q(p_i);   mean <- start + (1/n) sum_i Q(p_i)
 //
-// without e_i unless there is error feedback. Models do not become small, what they move in a block does. Codes do not add: each
-// goes around a ring to all others, so that a block costs every node n - 1 codes (compressed_mean.hpp).
+// without e_i unless there is error feedback. Models do not become small, what they move in a block does. How codes become a mean:
+// compressed_mean.hpp.
 //
 // Reisizadeh, Mokhtari, Hassani, Jadbabaie, Pedarsani, "FedPAQ", AISTATS 2020 (unbiased codes); Basu, Data, Karakus, Diggavi,
 // "Qsparse-Local-SGD", NeurIPS 2019 (error feedback).
 #pragma once
 
 #include "algorithms/averaging.hpp"
-#include "algorithms/codec.hpp"
+#include "algorithms/compressed_mean.hpp"
 
 namespace starling::algorithms {
 
@@ -19,12 +19,12 @@ class BlockMean {
  public:
   struct Settings {
     CollectiveKind collective{};
-    Compression compression{};
+    CodedMean::Settings coded{};
   };
 
   /// Both outlive it. One per vector that is averaged again and again: what codes lose of it is kept here.
   BlockMean(Node& node, const Settings& settings)
-      : node_(node), settings_(settings), compressor_(settings.compression) {}
+      : node_(node), settings_(settings), coded_(node, settings.coded) {}
 
   /// Mean of the models `x` of all nodes, which all began at `start`. `number` tells the means of a run apart, and `tag` is as
   /// for allreduce().
@@ -35,11 +35,11 @@ class BlockMean {
  private:
   Node& node_;
   const Settings& settings_;
-  Compressor compressor_;
+  CodedMean coded_;
 };
 
 /// Reads what read_mean_compression() reads, and `collective` if anything is averaged by one: models, or moments by `policy`.
-BlockMean::Settings read_block_mean(const Section& section,
+BlockMean::Settings read_block_mean(const Section& section, const Context& context,
                                     MomentumPolicy policy = MomentumPolicy::keep,
                                     bool feeds_back = true);
 

@@ -92,7 +92,7 @@ Program bmuf(const Section& section, const Context& context) {
                                       : BmufSettings::Filter::released;
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
-  settings.mean = read_block_mean(section, settings.momentum_policy);
+  settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -145,7 +145,7 @@ Program coda(const Section& section, const Context& context) {
   section.expect(settings.dual_batches == 1 || context.workload.dual_parameters > 0, "dual_batches",
                  "must be 1 without dual parameters (workload auc has one), got {}",
                  settings.dual_batches);
-  settings.mean = read_block_mean(section);
+  settings.mean = read_block_mean(section, context);
   settings.optimizer = read_optimizer(section, context);
   section.expect(settings.optimizer.schedule == "constant", "schedule",
                  "must be constant: the stages of coda set the learning rate");

@@ -1,20 +1,49 @@
-// Mean of compressed vectors over all nodes. Codes do not add, so each travels to every node (allgather),
-// which decodes them and sums in order of node: all get the same bits.
+// Mean of compressed vectors over all nodes, of which all get the same bits. Codes do not add:
+//
+//   gather   each node's code goes around a ring to all others (allgather), who decode all and sum in order of node:
+//            n - 1 codes for every node to send
+//   owners   in two phases, of pieces and of their means (coded_phases.hpp): 2 (n - 1) / n codes
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "algorithms/codec.hpp"
+#include "algorithms/coded_phases.hpp"
+#include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
 
-/// (1/n) sum_i of what the code of node i says, for vectors of `size` floats. `own` is this node's code at
+/// (1/n) sum_i of what the code of node i says, for vectors of `size` floats, gathered. `own` is this node's code at
 /// step `k`, made with code_stream(node, node.id(), k). `members` are all nodes; `tag` as for allreduce().
 Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag, SharedCodec codec,
                            Code own, std::size_t size, Step k);
 
-/// read_compression() for such means: the help says where codes go.
-Compression read_mean_compression(const Section& section, bool feeds_back = true,
-                                  Tensors tensors = nullptr);
+/// Means of one vector after the other, all of one size.
+class CodedMean {
+ public:
+  struct Settings {
+    Compression compression{};
+    bool by_owners = false;
+
+    bool is_exact() const { return compression.is_exact(); }
+  };
+
+  /// Both outlive it. What codes lose is kept here, if there is error feedback.
+  CodedMean(Node& node, const Settings& settings);
+
+  /// `number` tells the means of a run apart, `tag` is as for allreduce().
+  Task<Vector> of(Tag tag, Vector v, Step number);
+
+ private:
+  Node& node_;
+  const Settings& settings_;
+  Compressor compressor_;
+  std::optional<CodedPhases> phases_;  // of owners
+};
+
+/// Reads read_compression() and, if it compresses, `code_route`. Warns of codes that are gathered although sums would be smaller.
+CodedMean::Settings read_mean_compression(const Section& section, const Context& context,
+                                          bool feeds_back = true, Tensors tensors = nullptr);
 
 }  // namespace starling::algorithms

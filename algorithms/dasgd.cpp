@@ -180,10 +180,10 @@ Program dasgd(const Section& section, const Context& context) {
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.merge == Merge::mix);
-  settings.mean = read_block_mean(section, settings.momentum_policy);
+  settings.mean = read_block_mean(section, context, settings.momentum_policy);
   if (settings.momentum_policy == MomentumPolicy::average) {
     expect_whole(section, "momentum_policy = average: moments travel behind the model");
-    section.expect(settings.mean.compression.is_exact(), "compression",
+    section.expect(settings.mean.coded.is_exact(), "compression",
                    "must be none with momentum_policy = average: moments travel behind the model");
   }
   section.finish();

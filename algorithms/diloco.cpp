@@ -59,7 +59,7 @@ Program diloco(const Section& section, const Context& context) {
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.inner = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
-  settings.mean = read_block_mean(section, settings.momentum_policy);
+  settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

@@ -110,7 +110,8 @@ Program easgd(const Section& section, const Context& context) {
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.is_synchronous);
-  if (settings.is_synchronous) settings.mean = read_block_mean(section, settings.momentum_policy);
+  if (settings.is_synchronous)
+    settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

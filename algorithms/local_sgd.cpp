@@ -148,12 +148,12 @@ Program local_sgd(const Section& section, const Context& context) {
   warn_beyond_run(section, "switch_step", settings.switch_step, context, "no step is local");
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
-  settings.mean = read_block_mean(section, settings.momentum_policy);
+  settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.expect(
-      settings.switch_step == 0 || settings.mean.compression.is_exact(), "switch_step",
+      settings.switch_step == 0 || settings.mean.coded.is_exact(), "switch_step",
       "must be 0 with compression: codes are of what models have moved, not of gradients");
   settings.levels = read_levels(section, settings.period, context.nodes);
-  section.expect(settings.levels.empty() || settings.mean.compression.is_exact(), "group_sizes",
+  section.expect(settings.levels.empty() || settings.mean.coded.is_exact(), "group_sizes",
                  "must be left out with compression, which is for the mean of all");
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

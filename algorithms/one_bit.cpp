@@ -16,7 +16,7 @@
 // Seide, Fu, Droppo, Li, Yu, "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel
 // Distributed Training of Speech DNNs", Interspeech 2014. It begins without compression (`exact_steps`).
 
-#include "algorithms/codec.hpp"
+#include "algorithms/coded_phases.hpp"
 #include "algorithms/column_order.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
@@ -35,91 +35,26 @@ struct OneBitSettings {
   OptimizerSettings optimizer;
 };
 
-/// One node's side of both phases. Pieces are those of vectors in column order.
-class CodedPhases {
- public:
-  CodedPhases(Node& node, const OneBitSettings& settings, const ColumnOrder& order)
-      : node_(node), settings_(settings), rate_(settings.rescales_residual) {
-    const auto pieces = static_cast<std::size_t>(node.nodes());
-    for (std::size_t s = 0; s < pieces; ++s) {
-      const std::size_t begin = s * node.parameters() / pieces;
-      const std::size_t size = (s + 1) * node.parameters() / pieces - begin;
-      const SharedCodec of_columns = settings.codec->of_columns(order.columns_in(begin, size));
-      parts_.push_back({.size = size, .codec = of_columns ? of_columns : settings.codec});
-    }
+/// What codes pieces of a model in column order.
+std::vector<SharedCodec> codecs_of_pieces(const Node& node, const SharedCodec& codec,
+                                          const ColumnOrder& order) {
+  std::vector<SharedCodec> codecs;
+  for (NodeId s = 0; s < node.nodes(); ++s) {
+    const std::size_t begin = shard_begin(s, node.nodes(), node.parameters());
+    const std::size_t end = shard_begin(s + 1, node.nodes(), node.parameters());
+    const SharedCodec of_columns = codec->of_columns(order.columns_in(begin, end - begin));
+    if (!of_columns) return {codec};  // it knows no columns
+    codecs.push_back(of_columns);
   }
-
-  /// Sends every owner its piece of `p`, which it applies at the learning rate `rate`. At a rate of 0 that is lost, so nothing
-  /// that was held back goes along.
-  void send_pieces(Step k, const Vector& p, double rate) {
-    const double factor = rate_.come_to(rate);
-    for (NodeId s = 0; s < node_.nodes(); ++s) {
-      if (part(s).size == 0) continue;
-      ErrorFeedback without_residual;
-      ErrorFeedback& feedback = rate_.loses() ? without_residual : part(s).feedback;
-      feedback.scale_residual(factor);
-      const Encoded sent =
-          feedback.encode(codec(s, k), shard(p, s, node_.nodes()), stream(k, me(), s, 1));
-      node_.send_code(s, tag_of(Channel::request, k), sent.code);
-    }
-  }
-  /// The mean of what all nodes sent of the piece that this one owns; nothing of an empty piece.
-  Task<Vector> mean_of_own(Step k) {
-    const std::size_t size = part(me()).size;
-    if (size == 0) co_return Vector{};
-    std::vector<Vector> pieces;
-    for (NodeId i = 0; i < node_.nodes(); ++i) {
-      const Message m = co_await node_.receive(i, tag_of(Channel::request, k));
-      pieces.push_back(codec(me(), k).decode(m.values, size, stream(k, i, me(), 1), {}));
-    }
-    co_return mean(pieces);
-  }
-  /// Sends everybody the step of the piece that this node owns.
-  void send_step(Step k, const Vector& r) {
-    const Encoded sent = own_feedback_.encode(codec(me(), k), r, stream(k, me(), me(), 2));
-    for (NodeId i = 0; i < node_.nodes(); ++i)
-      node_.send_code(i, tag_of(Channel::reply, k), sent.code);
-  }
-  /// The steps of all pieces.
-  Task<Vector> receive_steps(Step k) {
-    std::vector<Vector> steps;
-    for (NodeId s = 0; s < node_.nodes(); ++s) {
-      if (part(s).size == 0) continue;
-      const Message m = co_await node_.receive(s, tag_of(Channel::reply, k));
-      steps.push_back(codec(s, k).decode(m.values, part(s).size, stream(k, s, s, 2), {}));
-    }
-    co_return join_shards(steps);
-  }
-
- private:
-  /// What the node keeps for one owner.
-  struct Part {
-    std::size_t size;
-    SharedCodec codec;         // after the exact steps
-    ErrorFeedback feedback{};  // of phase 1
-  };
-
-  NodeId me() const { return node_.id(); }
-  Part& part(NodeId owner) { return parts_[static_cast<std::size_t>(owner)]; }
-  const Codec& codec(NodeId owner, Step k) {
-    return k < settings_.exact_steps ? *exact_ : *part(owner).codec;
-  }
-  /// Of the code that `sender` makes of an owner's piece.
-  Random stream(Step k, NodeId sender, NodeId owner, int phase) const {
-    return code_stream(node_, sender, k * node_.nodes() + owner, phase == 1 ? "code" : "downlink");
-  }
-
-  Node& node_;
-  const OneBitSettings& settings_;
-  SharedCodec exact_ = exact_codec();
-  std::vector<Part> parts_;     // (owners)
-  RateChange rate_;             // from step to step
-  ErrorFeedback own_feedback_;  // of phase 2
-};
+  return codecs;
+}
 
 Task<> run(Node& node, const OneBitSettings& settings) {
   const ColumnOrder order(node);
-  CodedPhases phases(node, settings, order);
+  const bool has_feedback = true;
+  CodedPhases phases(node, node.parameters(), codecs_of_pieces(node, settings.codec, order),
+                     has_feedback);
+  RateChange rate_change(settings.rescales_residual);
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
@@ -130,14 +65,16 @@ Task<> run(Node& node, const OneBitSettings& settings) {
       p = optimizer.direction(p, x);
       p.scale(rate);
     }
-    phases.send_pieces(k, order.ordered(p), rate);
-    Vector r = co_await phases.mean_of_own(k);
+    const CodedPhases::Round round{tag_of(Channel::collective, k), k, k < settings.exact_steps};
+    phases.scale_residual(rate_change.come_to(rate));
+    phases.send_pieces(round, order.ordered(p), !rate_change.loses());
+    Vector r = co_await phases.mean_of_own(round);
     if (r && settings.owners_step) {
       r = optimizer.direction(r, shard(order.ordered(x), node.id(), node.nodes()));
       r.scale(rate);
     }
-    if (r) phases.send_step(k, r);
-    const Vector step = co_await phases.receive_steps(k);
+    if (r) phases.send_result(round, r);
+    const Vector step = co_await phases.receive_results(round);
     x.add_scaled(-1, order.restored(step));
     node.end_step(k, x);
   }

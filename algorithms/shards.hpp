@@ -28,12 +28,15 @@ inline void expect_whole_at_server(const Section& section, const OptimizerSettin
                         fmt::format("which none of {} servers has: take servers = 1", servers));
 }
 
+/// Where piece `s` of a vector of `size` begins; that of `servers` is its end.
+inline std::size_t shard_begin(NodeId s, NodeId servers, std::size_t size) {
+  return static_cast<std::size_t>(s) * size / static_cast<std::size_t>(servers);
+}
+
 /// Piece `s` of `v`; no copy.
 inline Vector shard(const Vector& v, NodeId s, NodeId servers) {
-  const auto piece = static_cast<std::size_t>(s);
-  const auto pieces = static_cast<std::size_t>(servers);
-  const std::size_t begin = piece * v.size() / pieces;
-  return v.slice(begin, (piece + 1) * v.size() / pieces - begin);
+  const std::size_t begin = shard_begin(s, servers, v.size());
+  return v.slice(begin, shard_begin(s + 1, servers, v.size()) - begin);
 }
 
 /// The vector that was cut.

@@ -154,13 +154,13 @@ Program over(Slow slow, const Section& section, const Context& context) {
   if (sends) {
     slow.mean.collective = read_collective(section);
   } else {
-    slow.mean = read_block_mean(section, slow.momentum_policy);
+    slow.mean = read_block_mean(section, context, slow.momentum_policy);
     slow.local_period =
         read_at_least(section, "local_period", 0, 0,
                       "steps between two plain averages of the models within a block; 0: none");
     section.expect(slow.local_period < slow.period, "local_period",
                    "must be less than period ({}), got {}", slow.period, slow.local_period);
-    section.expect(slow.local_period == 0 || slow.mean.compression.is_exact(), "local_period",
+    section.expect(slow.local_period == 0 || slow.mean.coded.is_exact(), "local_period",
                    "must be 0 with compression, which is for the mean of a block");
   }
   section.finish();

@@ -190,7 +190,7 @@ Program streaming_diloco(const Section& section, const Context& context) {
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.inner = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
-  settings.mean = read_block_mean(section, settings.momentum_policy, false);
+  settings.mean = read_block_mean(section, context, settings.momentum_policy, false);
   section.expect(settings.momentum_policy == MomentumPolicy::keep || !settings.inner.projects,
                  "optimizer",
                  "must not be sgdp or adamp, which need whole matrices, unless momentum_policy = "

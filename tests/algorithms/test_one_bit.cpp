@@ -207,4 +207,29 @@ TEST_CASE("one bit SGD solves its problems although it rounds") {
     CHECK(test::model(recorder, 0, k) == doctest::Approx(1.5).epsilon(0.02));
 }
 
+TEST_CASE("an allreduce by owners of pieces is 1-bit SGD whose nodes step, to the bit") {
+  for (const std::string codec :
+       {"half", "sign", "top_k\nkeep = 0.2", "ternary\nerror_feedback = yes",
+        "levels\nlevels = 3\nerror_feedback = yes", "none"}) {
+    CAPTURE(codec);
+    const std::string keys = "\nmomentum = 0.9\ncompression = " + codec;
+    const bool is_exact = codec == "none";
+    const Recorder by_owners =
+        run(20, "kind = allreduce" + keys + (is_exact ? "" : "\ncode_route = owners"));
+    std::string one_bit = "kind = one_bit\nsteps_by = nodes" + keys;
+    if (one_bit.find("\nerror_feedback") != one_bit.npos)
+      one_bit.erase(one_bit.find("\nerror_feedback"));
+    const Recorder owners_mean = run(20, one_bit);
+    CHECK(test::nodes_agree(by_owners));
+    if (is_exact) {  // a sum in another order
+      CHECK(test::model(by_owners, 0, 3) ==
+            doctest::Approx(test::model(owners_mean, 0, 3)).epsilon(1e-5));
+      continue;
+    }
+    CHECK(by_owners.models == owners_mean.models);
+    CHECK(by_owners.nodes[1].bytes_sent == owners_mean.nodes[1].bytes_sent);
+    CHECK(by_owners.nodes[1].finished == owners_mean.nodes[1].finished);
+  }
+}
+
 }  // namespace starling::test_one_bit

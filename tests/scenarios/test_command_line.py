@@ -183,8 +183,8 @@ def check_summaries(folder):
     timing = ["workload.kind=timing", "workload.parameters=1e6", *(f"workload.{key}=default" for key in ("dataset", "hidden")),
               "algorithm.learning_rate=default"]
     for words, sentence in ((["algorithm.kind=allreduce", "algorithm.compression=half"],
-                             "command line: algorithm.compression = half sends more than none: codes do not add, so a node sends 7 of them, "
-                             "3.5 models, where a ring of sums takes 1.75\n"),
+                             "command line: algorithm.compression = half sends more than none: each node's code goes to all others, "
+                             "3.5 models, where a ring of sums takes 1.75; code_route = owners sends 0.875\n"),
                             ([*timing, "algorithm.kind=allreduce", "algorithm.exchange=buckets", "algorithm.overlap=backward"],
                              "command line: algorithm.exchange = buckets changes nothing: the workload has one tensor\n"),
                             ([*timing, "algorithm.kind=powersgd"],

@@ -101,6 +101,7 @@ FURTHER_SYNCHRONOUS = {
     "sgp_local_steps": ["kind=sgp", "local_steps=2", "peers=both_ways"],
     "allreduce_tensors": ["kind=allreduce", "exchange=tensors", "collective=by_size"],
     "allreduce_by_hosts": ["kind=allreduce", "collective=hierarchical", "collective_group=2", "exchange=buckets", "bucket_size=4 kB"],
+    "allreduce_by_owners": ["kind=allreduce", "compression=sign", "code_route=owners"],
     "wagma_tensors": ["kind=wagma", "group_size=4", "tau=5", "activation=full", "exchange=tensors"],
     "gradient_tracking": ["kind=gradient_tracking", "momentum=0"],
     "push_pull": ["kind=push_pull", "momentum=0"],
