@@ -18,9 +18,12 @@ class Companions {
     node_.spawn(accompany(std::move(fibre)));
   }
 
-  /// Waits until all have ended.
+  /// Waits until all have ended; called by the program.
   Task<> join() {
+    if (running_ == 0) co_return;
+    node_.begin_joining();
     while (running_ > 0) co_await ended_.wait();
+    node_.end_joining();
   }
 
  private:

@@ -11,11 +11,22 @@
 namespace starling {
 namespace {
 
+/// Until when the time of a program that waits for other fibres of the node is accounted; null if it does not.
+Time* find_joining(World& world, NodeId node) {
+  if (world.joining.empty()) return nullptr;
+  const auto joining = world.joining.find(node);
+  return joining == world.joining.end() ? nullptr : &joining->second;
+}
+
 /// Time of a program that had to wait: waiting up to the turn, communicating from there. What passes beside a backward pass is
 /// computing; the wait in which that ends counts it.
 void account(World& world, const Fibre& fibre, Time suspended, Time turned) {
-  if (!fibre.is_program()) return;
   const Time now = world.transport.now();
+  if (Time* joining = find_joining(world, fibre.node)) {
+    suspended = std::exchange(*joining, now);
+  } else if (!fibre.is_program()) {
+    return;
+  }
   const BackwardPass backward = world.backward_of(fibre.node);
   if (suspended < backward.end && backward.end <= now)
     world.observer.spend(fibre.node, Activity::compute, backward.begin, backward.end);
@@ -37,9 +48,11 @@ std::int64_t bytes_on_wire(const Vector& values) {
 void account_until(World& world, Time until) {
   for (const auto& [node, suspended] : world.transport.suspended()) {
     const BackwardPass backward = world.backward_of(node);
-    if (suspended.since < backward.end)
+    const Time* joining = find_joining(world, node);
+    const Time accounted = joining == nullptr ? suspended.since : *joining;
+    if (accounted < backward.end)
       world.observer.spend(node, Activity::compute, backward.begin, std::min(backward.end, until));
-    const Time since = std::max(suspended.since, backward.end);
+    const Time since = std::max(accounted, backward.end);
     if (since >= until) continue;
     world.observer.spend(node, suspended.is_computing ? Activity::compute : Activity::wait, since,
                          until);
@@ -182,6 +195,10 @@ std::optional<Message> Node::poll(NodeId source, Tag tag) {
 void Node::spawn(Task<> task) {
   world_.transport.spawn(id_, static_cast<std::int32_t>(fibres_++), std::move(task));
 }
+
+void Node::begin_joining() { world_.joining[id_] = world_.transport.now(); }
+
+void Node::end_joining() { world_.joining.erase(id_); }
 
 Signal::Wait Signal::wait() { return Wait(*this); }
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct World {
   std::vector<BackwardPass> backward = std::vector<BackwardPass>(
       plan.overlaps_backward ? static_cast<std::size_t>(topology.nodes()) : 0);
   std::vector<NodeId> everybody = {};  // made when a node asks for it
+  /// Nodes whose program waits for their other fibres, and until when its time is accounted.
+  std::unordered_map<NodeId, Time> joining = {};
 
   BackwardPass backward_of(NodeId node) const {
     return backward.empty() ? BackwardPass{} : backward[static_cast<std::size_t>(node)];
@@ -190,6 +193,10 @@ class Node {
   /// Starts a fibre of this node: the first is its program, whose time is accounted. Fibres of a node share its state
   /// and run alone between waits. A program returns after all that use its frame (algorithms/companions.hpp).
   void spawn(Task<> task);
+  /// Until end_joining() the program waits for nothing but other fibres of the node: its time is accounted as theirs, that of
+  /// what they wait for.
+  void begin_joining();
+  void end_joining();
   /// Meets the other members of a group (sorted, the same list on each; must outlive the await) in one
   /// closed-form step; see Transport::meet. Answers null where messages must be exchanged instead.
   class Meet;

@@ -19,6 +19,29 @@ TEST_CASE("streaming DiLoCo with one fragment and no overlap is DiLoCo, to the b
   CHECK(whole.models == diloco.models);
 }
 
+TEST_CASE("a program that waits for its exchange spends its time as one that exchanges") {
+  // Messages of 20 ms, gradients that differ, sums around a ring: nobody's first message is under way when the others wait.
+  const std::vector<std::string> slow{"algorithm.collective=ring", "network.bandwidth=2 kB/s",
+                                      "compute.distribution=gamma", "compute.shape=4",
+                                      "compute.gradient=20 ms"};
+  const auto with = [&slow](std::vector<std::string> more) {
+    more.insert(more.end(), slow.begin(), slow.end());
+    return more;
+  };
+  const Recorder whole =
+      test::run(test::quadratic_scenario(6, 60, "ring", streaming),
+                with({"algorithm.fragments=1", "algorithm.delay=0", "algorithm.local_share=0"}));
+  const Recorder diloco = test::run(
+      test::quadratic_scenario(6, 60, "ring", "kind = diloco\nlearning_rate = 0.05\nperiod = 6"),
+      with({}));
+  CHECK(to_seconds(diloco.nodes[0].communicate) > 0.05);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(whole.nodes[i].communicate == diloco.nodes[i].communicate);
+    CHECK(whole.nodes[i].wait == diloco.nodes[i].wait);
+    CHECK(whole.nodes[i].finished == diloco.nodes[i].finished);
+  }
+}
+
 TEST_CASE("every fragment goes through DiLoCo's recursion at its own offset") {
   // One node, f = 1/2 (x - 1)^2 from 0 in 6 dimensions, q = 0.9: coordinates do not see each other.
   // 3 fragments of 2 coordinates, period 6: fragment p is due after steps 2 (p + 1), 2 (p + 1) + 6,
