@@ -86,9 +86,10 @@ std::string cure_of(const UnknownKey& error, const Section& section, const Entri
   constexpr std::size_t most_named = 3;
   const std::size_t named = std::min(having.size(), most_named);
   return fmt::format(
-      "; kind = {}{} has it{}",
+      "; kind = {}{} {} it{}",
       fmt::join(having.begin(), having.begin() + static_cast<std::ptrdiff_t>(named), ", "),
       having.size() > named ? fmt::format(" and {} more", having.size() - named) : "",
+      having.size() > 1 ? "have" : "has",
       words.empty() ? ""
                     : fmt::format("; {} takes away what the file sets, on the command line or "
                                   "zipped in [sweep]",

@@ -177,7 +177,10 @@ Handle open_file(const std::string& path) {
   try {
     return hdf5::open_to_read(path);
   } catch (const hdf5::Failure&) {
-    throw Error(fmt::format("{}: expected an HDF5 file, found something else or damage", path));
+    throw Error(
+        fmt::format("{}: expected an HDF5 file (docs/own_files.md makes one of a table), found "
+                    "something else or damage",
+                    path));
   }
 }
 
