@@ -151,9 +151,9 @@ def check_keys_of_other_kinds(folder):
                                "; it is one with distribution = normal, lognormal"),
                               (["good.ini", "workload.alpha=0.1"], "command line: workload.alpha is not a key here; ",
                                "; it is one with partition = dirichlet"),
-                              (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ", "; kind = fluid, loggp, tcp has it"),
+                              (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ", "; kind = fluid, loggp, tcp have it"),
                               (["good.ini", "network.fabric=torus", "network.sides=2, 4"], "command line: network.fabric is not a key here; ",
-                               "; kind = fluid, tcp has it"),
+                               "; kind = fluid, tcp have it"),
                               (["good.ini", "topology.kind=complete", "topology.sides=2, 4"], "command line: topology.sides is", "; kind = torus has it"),
                               (["good.ini", "workload.hiden=4"], "command line: workload.hiden is", "; did you mean hidden?")):
         done = folder.run("describe", *words)
