@@ -30,10 +30,12 @@ Task<> run(Node& node, const A2sgdSettings& settings) {
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
+    co_await node.encode(g.values);
     const Vector own = transformed(transforms::SideMeans{}, {g.values}).as_numbers();
     const Vector all =
         co_await average(node, everybody, tag_of(Channel::collective, k), own, settings.collective);
     const Vector mixed = transformed(transforms::ShiftSides{}, {g.values, own, all});
+    co_await node.decode(mixed);
     optimizer.update(x, mixed, x, k);
     node.end_step(k, x);
   }

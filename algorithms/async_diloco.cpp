@@ -256,9 +256,10 @@ Task<> run(Node& node, const AsyncDilocoSettings& settings) {
     if (k + 1 == end) {
       const Tag told = tag_of(Channel::entry, blocks);
       if (settings.is_dynamic) node.send(server, told, {}, pace(node.now() - begun, end - first));
-      send_compressed(node, server, tag_of(Channel::request), difference(theta, x),
-                      static_cast<double>(blocks), compressor,
-                      code_stream(node, node.id(), blocks));
+      const Vector progress = difference(theta, x);
+      co_await encoding(node, *settings.compression.codec, progress);
+      send_compressed(node, server, tag_of(Channel::request), progress, static_cast<double>(blocks),
+                      compressor, code_stream(node, node.id(), blocks));
       const Tag answer = tag_of(Channel::reply, blocks);
       const Message m = co_await receive_in_pieces(node, server, answer, x.size());
       node.record("staleness", k, m.number - version - 1);  // outer steps besides the own one

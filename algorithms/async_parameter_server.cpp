@@ -307,6 +307,7 @@ Task<> run(Node& node, const AsyncParameterServerSettings& settings) {
     if (settings.fetch_period > 1) x.add_scaled(-settings.optimizer.rate(k), g);
     accumulate(sum, 1, g);
     if (settings.pushes_after(k, node.steps())) {
+      co_await encoding(node, *settings.compression.codec, sum);
       servers.push(sum, settings.optimizer.rate(k - k % settings.push_period));
       sum = {};
     }

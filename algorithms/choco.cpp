@@ -43,7 +43,10 @@ class Estimates {
         mixed_(own_) {}  // equal on all nodes, and rows of W sum to one
 
   /// Sends Q(x - h).
-  void send(Step k, const Vector& x) { code_ = exchange_.send(k, difference(x, own_)); }
+  Task<> send(Step k, Vector x) {
+    x.add_scaled(-1, own_);
+    code_ = co_await exchange_.send(k, x);
+  }
   /// Follows what was sent at step k.
   Task<> receive(Step k) {
     own_.add(code_);
@@ -72,7 +75,7 @@ Task<> mix_new(Node& node, const ChocoSettings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
-    estimates.send(k, x);
+    co_await estimates.send(k, x);
     co_await estimates.receive(k);
     estimates.pull(x);
     node.end_step(k, x);
@@ -84,7 +87,7 @@ Task<> mix_old(Node& node, const ChocoSettings& settings) {
   Vector x = node.initial_model();
   Estimates estimates(node, settings, x);
   for (Step k = 0; k < node.steps(); ++k) {
-    if (k > 0) estimates.send(k, x);  // at the end of step k - 1, in the paper's words
+    if (k > 0) co_await estimates.send(k, x);  // at the end of step k - 1, in the paper's words
     const Gradient g = co_await node.gradient(x);
     if (k > 0) co_await estimates.receive(k);
     const Vector old = x;

@@ -112,6 +112,16 @@ struct Encoded {
 Encoded encode(const Codec& codec, const Vector& v, const Random& stream,
                const Vector& reference = {});
 
+/// The time that a node takes to make codes of `count` vectors like `v`, and to read so many.
+inline Node::Until encoding(Node& node, const Codec& codec, const Vector& v,
+                            std::size_t count = 1) {
+  return node.encode(v, codec.is_exact() ? 0 : count);
+}
+inline Node::Until decoding(Node& node, const Codec& codec, const Vector& v,
+                            std::size_t count = 1) {
+  return node.decode(v, codec.is_exact() ? 0 : count);
+}
+
 /// Error feedback: what a code loses is added to the next vector before it is encoded.
 ///   p <- v + e,  send Q(p),  e <- p - Q(p)
 /// Seide et al., Interspeech 2014; Stich, Cordonnier, Jaggi, "Sparsified SGD with memory", NeurIPS 2018. The

@@ -17,6 +17,7 @@ Task<Message> receive_compressed(Node& node, Message first, std::size_t size,
     co_return whole;
   }
   first.values = compression.codec->decode(first.values, size, stream, {});
+  co_await decoding(node, *compression.codec, first.values);
   co_return first;
 }
 
@@ -29,12 +30,13 @@ Random CodedExchange::stream(NodeId sender, Step k) const {
                                  : code_stream(node_, sender, k, purpose);
 }
 
-Vector CodedExchange::send(Step k, const Vector& v) {
+Task<Vector> CodedExchange::send(Step k, Vector v) {
   node_.post_receives(tag_of(channel_, k));
+  co_await encoding(node_, *codec_, v);
   const Encoded encoded = encode(*codec_, v, stream(node_.id(), k), v);
   for_each_receiver(node_, k,
                     [&](NodeId peer) { node_.send_code(peer, tag_of(channel_, k), encoded.code); });
-  return encoded.decoded;
+  co_return encoded.decoded;
 }
 
 Task<Vector> CodedExchange::mix(Step k, Vector decoded, Vector reference) {
@@ -48,6 +50,7 @@ Task<Vector> CodedExchange::mix(Step k, Vector decoded, Vector reference) {
   }
   node_.close_receives(tag);
   co_await node_.sent(tag);
+  co_await decoding(node_, *codec_, decoded, node_.in(k).size());
   co_return decoded;
 }
 
@@ -70,7 +73,7 @@ Task<Vector> Mixing::mix(Step k, Vector x) {
 
 Task<> Mixing::send_code(Step k, Vector x) {
   co_await node_.finish_backward();  // a code is made of the whole model
-  decoded_ = exchange_.send(k, x);
+  decoded_ = co_await exchange_.send(k, x);
 }
 
 Task<Vector> Mixing::mix_codes(Step k, Vector x) {

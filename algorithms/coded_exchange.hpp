@@ -33,7 +33,7 @@ class CodedExchange {
   CodedExchange(Node& node, SharedCodec codec, Draws draws, Channel channel = Channel::program);
 
   /// Sends the code of `v` to every neighbor of step `k`; answers Q(v).
-  Vector send(Step k, const Vector& v);
+  Task<Vector> send(Step k, Vector v);
   /// sum_j W_ij Q(v_j) over the node itself, `decoded` being its Q(v), and what its neighbors sent at step `k`: itself
   /// first, then in order of peer. `reference` is a vector near all v_j, for codecs that need one.
   Task<Vector> mix(Step k, Vector decoded, Vector reference = {});

@@ -12,7 +12,8 @@ CodedPhases::CodedPhases(Node& node, std::size_t size, std::vector<SharedCodec> 
   if (has_feedback) feedback_.resize(static_cast<std::size_t>(node.nodes()));
 }
 
-void CodedPhases::send_pieces(const Round& round, const Vector& p, bool keeps_residual) {
+Task<> CodedPhases::send_pieces(Round round, Vector p, bool keeps_residual) {
+  co_await encoding(node_, codec(me(), round), p);
   ErrorFeedback none;
   for (NodeId owner = 0; owner < node_.nodes(); ++owner) {
     if (size_of(owner) == 0) continue;
@@ -33,10 +34,12 @@ Task<Vector> CodedPhases::mean_of_own(Round round) {
     const Message m = co_await node_.receive(i, round.tag);
     pieces.push_back(decoded(m, round, me(), Phase::pieces));
   }
+  co_await decoding(node_, codec(me(), round), pieces[0], pieces.size());
   co_return mean(pieces);
 }
 
-void CodedPhases::send_result(const Round& round, const Vector& r) {
+Task<> CodedPhases::send_result(Round round, Vector r) {
+  co_await encoding(node_, codec(me(), round), r);
   const Random random = stream(round, me(), me(), Phase::results);
   const Code code = has_feedback_ ? own_feedback_.encode(codec(me(), round), r, random).code
                                   : codec(me(), round).encode(r, random);
@@ -50,7 +53,9 @@ Task<Vector> CodedPhases::receive_results(Round round) {
     const Message m = co_await node_.receive(owner, tag_of_part(round.tag, 1));
     results.push_back(decoded(m, round, owner, Phase::results));
   }
-  co_return join_shards(results);
+  const Vector all = join_shards(results);
+  co_await decoding(node_, codec(me(), round), all);
+  co_return all;
 }
 
 void CodedPhases::scale_residual(double factor) {

@@ -28,11 +28,11 @@ class CodedPhases {
   CodedPhases(Node& node, std::size_t size, std::vector<SharedCodec> codecs, bool has_feedback);
 
   /// Sends every owner its piece of `p`. Unless it `keeps_residual`, nothing that was held back goes along.
-  void send_pieces(const Round& round, const Vector& p, bool keeps_residual = true);
+  Task<> send_pieces(Round round, Vector p, bool keeps_residual = true);
   /// The mean of what all nodes sent of the piece that this one owns; nothing of an empty piece.
   Task<Vector> mean_of_own(Round round);
   /// Sends everybody what this node made of its piece, which is not empty.
-  void send_result(const Round& round, const Vector& r);
+  Task<> send_result(Round round, Vector r);
   /// The results of all pieces.
   Task<Vector> receive_results(Round round);
   /// What phase 1 held back counts so many times from now on.

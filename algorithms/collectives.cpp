@@ -342,8 +342,10 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
   const std::string name = section.choice(
       "collective",
       {"ring", "recursive_doubling", "rabenseifner", "tree", "by_size", "hierarchical"}, fallback,
-      "how models or gradients are summed over all nodes; by_size: see collective_switch; "
-      "hierarchical: rings of two levels, see collective_group");
+      "how models or gradients are summed over all nodes; where these are no power of two, all but "
+      "rings first fold, up to twice the bytes; by_size: see collective_switch; hierarchical: "
+      "rings "
+      "of two levels, see collective_group");
   if (name == "ring") return CollectiveKind::ring;
   if (name == "tree") return CollectiveKind::tree;
   if (name == "by_size") {

@@ -33,7 +33,9 @@ Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag,
       decoded.push_back(codec->decode(words[i], size, code_stream(node, members[i], k), {}));
     return mean(decoded);
   };
-  co_return co_await allgather(node, members, tag, std::move(own), std::move(decoded_mean));
+  Vector mean = co_await allgather(node, members, tag, std::move(own), std::move(decoded_mean));
+  co_await decoding(node, *codec, mean, members.size());
+  co_return mean;
 }
 
 CodedMean::CodedMean(Node& node, const Settings& settings)
@@ -43,6 +45,7 @@ Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
   const Compression& compression = settings_.compression;
   const std::size_t size = v.size();
   if (!settings_.by_owners) {
+    co_await encoding(node_, *compression.codec, v);
     const Code own = compressor_.encode(std::move(v), code_stream(node_, node_.id(), number));
     co_return co_await mean_of_codes(node_, node_.everybody(), tag, compression.codec, own, size,
                                      number);
@@ -52,9 +55,9 @@ Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
     phases_.emplace(node_, size, one_for_all, compression.has_feedback);
   }
   const CodedPhases::Round round{tag, number};
-  phases_->send_pieces(round, v);
+  co_await phases_->send_pieces(round, v);
   const Vector own = co_await phases_->mean_of_own(round);
-  if (own) phases_->send_result(round, own);
+  if (own) co_await phases_->send_result(round, own);
   co_return co_await phases_->receive_results(round);
 }
 

@@ -140,13 +140,16 @@ class CodedServer {
 
 Task<> serve(Node& node, const CompressedParameterServerSettings& settings) {
   CodedServer server(node, settings);
+  const Vector model = node.initial_model();  // as large as what is decoded
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Vector> messages;
     for (NodeId i = 0; i < node.nodes(); ++i) {
       const Message m = co_await node.receive(i, tag_of(Channel::request, k));
       messages.push_back(m.values);
     }
+    co_await decoding(node, *settings.uplink, model, messages.size());
     const Code code = server.step(k, messages);
+    co_await encoding(node, *settings.downlink, model);
     for (NodeId i = 0; i < node.nodes(); ++i) {
       node.send_code(i, tag_of(Channel::reply, k), code);
     }
@@ -169,6 +172,7 @@ Task<> run(Node& node, const CompressedParameterServerSettings& settings) {
       push.wanted = step;
       if (feedback.residual()) push.wanted.add(feedback.residual());
     }
+    co_await encoding(node, *settings.uplink, step);
     const Encoded sent = feedback.encode(*settings.uplink, step, code_stream(node, node.id(), k));
     node.send_code(0, tag_of(Channel::request, k), push.pack(sent.code));
 
@@ -177,6 +181,7 @@ Task<> run(Node& node, const CompressedParameterServerSettings& settings) {
         settings.sends_union
             ? read_union_code(m.values, x.size())
             : settings.downlink->decode(m.values, x.size(), downlink_stream(node, k), {});
+    co_await decoding(node, settings.sends_union ? *settings.uplink : *settings.downlink, x);
     x.add_scaled(-1, update);
     node.end_step(k, x);
   }

@@ -32,7 +32,7 @@ Task<> run_dcd(Node& node, SharedCodec codec, const OptimizerSettings& settings)
     Vector z = s;
     optimizer.update(z, g.values, x, k);
     z.add_scaled(-1, x);
-    code = exchange.send(k, z);
+    code = co_await exchange.send(k, z);
     x.add(code);
     node.end_step(k, x);
   }

@@ -33,7 +33,7 @@ Task<> run(Node& node, const DeepSqueezeSettings& settings) {
     const Gradient g = co_await node.gradient(x);
     optimizer.update(x, g.values, x, k);
     error.add(x);  // v
-    const Vector own = exchange.send(k, error);
+    const Vector own = co_await exchange.send(k, error);
     error.add_scaled(-1, own);
     const Vector mixed = co_await exchange.mix(k, own);
     x.add_scaled(settings.consensus_rate, mixed);

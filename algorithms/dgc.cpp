@@ -80,6 +80,7 @@ Task<> run(Node& node, const DgcSettings& settings) {
     accumulate(v, 1, u);
     if (settings.optimizer.nesterov) v.add(g);
     const SharedCodec codec = settings.keep.codec(k);
+    co_await encoding(node, *codec, v);
     const Encoded own = encode(*codec, v, code_stream(node, node.id(), k));
     v.add_scaled(-1, own.decoded);
     if (rate_change.loses()) v = waiting;

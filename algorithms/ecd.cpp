@@ -35,7 +35,7 @@ Task<> run_ecd(Node& node, SharedCodec codec, const OptimizerSettings& settings)
     Vector next = s;
     optimizer.update(next, g.values, x, k);
     const Vector z = blend(1 - t / 2, x, t / 2, next);
-    code = exchange.send(k, z);
+    code = co_await exchange.send(k, z);
     x = next;
     node.end_step(k, x);
   }

@@ -41,7 +41,9 @@ Task<Vector> global_top_k(Node& node, Step k, const Codec& codec, Encoded own) {
   for (; bit < node.nodes() && (me & bit) == 0; bit *= 2) {
     if ((me | bit) >= node.nodes()) continue;
     const Message m = co_await node.receive(me | bit, tag);
+    co_await decoding(node, codec, own.decoded);
     own.decoded.add(decode(m.values));
+    co_await encoding(node, codec, own.decoded);
     own = encode(codec, own.decoded, stream);
   }
   if (me != 0) {  // `bit` is the lowest of the own number: the way to the parent
@@ -49,6 +51,7 @@ Task<Vector> global_top_k(Node& node, Step k, const Codec& codec, Encoded own) {
     const Message m = co_await node.receive(me ^ bit, tag);
     co_await node.sent(tag);
     own.code = {.words = m.values, .bytes = static_cast<std::int64_t>(m.number)};
+    co_await decoding(node, codec, own.decoded);
     own.decoded = decode(m.values);
   }
   for (bit /= 2; bit > 0; bit /= 2) {
@@ -68,6 +71,7 @@ Task<> run(Node& node, const GtopKSettings& settings) {
     Vector step = optimizer.direction(g.values, x);
     step.scale(settings.optimizer.rate(k));
     const Codec& codec = *settings.keep.codec(k);
+    co_await encoding(node, codec, step);
     const Encoded own = feedback.encode(codec, step, code_stream(node, node.id(), k));
     const Vector sum = co_await global_top_k(node, k, codec, own);
     if (Vector& e = feedback.residual())

@@ -146,6 +146,7 @@ Task<std::vector<Subtree>> read_children(Node& node, const LqsgdSettings& settin
   std::vector<Subtree> subtrees;
   for (const Place::Child& child : children) {
     const Message m = co_await node.receive(child.node, tag_of(up, k));
+    co_await decoding(node, *codec, own);
     subtrees.push_back(read(*codec, m, code_stream(node, child.node, k), own));
     subtrees.back().nodes = child.nodes;
   }
@@ -210,10 +211,12 @@ Task<Vector> mean_estimate(Node& node, const LqsgdSettings& settings, Step k, Ve
   Code code;
   if (place.is_leader()) {
     bound = next_bound(node, settings, all);
+    co_await encoding(node, *settings.codec(bound), all.mean);
     code = settings.codec(bound)->encode(all.mean, mean_stream);
   } else {
     const NodeId parent = place.parent();
     const SharedCodec codec = settings.codec(bound);
+    co_await encoding(node, *codec, all.mean);
     node.send_code(parent, tag_of(up, k),
                    hashed_code(*codec, all.mean, code_stream(node, node.id(), k)), all.radius);
     const std::array<Pattern, 2> answers{{{parent, tag_of(down, k)}, {parent, tag_of(again, k)}}};
@@ -227,6 +230,7 @@ Task<Vector> mean_estimate(Node& node, const LqsgdSettings& settings, Step k, Ve
   }
   for (const Place::Child& child : place.children())
     node.send_code(child.node, tag_of(down, k), code, bound);
+  co_await decoding(node, *settings.codec(bound), own);
   co_return settings.codec(bound)->decode(code.words, own.size(), mean_stream, own);
 }
 

@@ -32,10 +32,12 @@ std::vector<NodeId> draw(const Node& node, Step round) {
 /// As lattice codes the mean of what both say; else x + (Q(theirs) - Q(x)) / 2.
 Task<Vector> average_codes_with(Node& node, NodeId peer, Step round, Vector x, SharedCodec codec) {
   const Random stream = code_stream(node, std::min(node.id(), peer), round);
+  co_await encoding(node, *codec, x);
   const Encoded own = encode(*codec, x, stream, x);
   node.send_code(peer, tag_of(Channel::program, round), own.code);
   const Message m = co_await node.receive(peer, tag_of(Channel::program, round));
   co_await node.sent(m.tag);
+  co_await decoding(node, *codec, x);
   const Vector theirs = codec->decode(m.values, x.size(), stream, x);
   if (codec->needs_reference()) {
     const bool is_lower = node.id() < peer;

@@ -67,13 +67,14 @@ Task<> run(Node& node, const OneBitSettings& settings) {
     }
     const CodedPhases::Round round{tag_of(Channel::collective, k), k, k < settings.exact_steps};
     phases.scale_residual(rate_change.come_to(rate));
-    phases.send_pieces(round, order.ordered(p), !rate_change.loses());
+    const Vector ordered = order.ordered(p);
+    co_await phases.send_pieces(round, ordered, !rate_change.loses());
     Vector r = co_await phases.mean_of_own(round);
     if (r && settings.owners_step) {
       r = optimizer.direction(r, shard(order.ordered(x), node.id(), node.nodes()));
       r.scale(rate);
     }
-    if (r) phases.send_result(round, r);
+    if (r) co_await phases.send_result(round, r);
     const Vector step = co_await phases.receive_results(round);
     x.add_scaled(-1, order.restored(step));
     node.end_step(k, x);

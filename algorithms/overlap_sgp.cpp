@@ -47,7 +47,7 @@ OverlapSgpSteps::Settings OverlapSgpSteps::read(const Section& section, const Co
 void OverlapSgpSteps::fold_arrived() {
   std::erase_if(missing_, [this](const Expected& share) {
     const std::optional<Message> m = node_.poll(share.peer, tag_of(Channel::program, share.step));
-    if (m) mass_.fold(node_, *m, share.step, settings_.schedule.codec());
+    if (m) mass_.fold(node_, *m, share.step, codec());
     return m.has_value();
   });
 }
@@ -58,7 +58,7 @@ Task<> OverlapSgpSteps::fold_until(Step last) {
     const Expected share = missing_.front();
     missing_.pop_front();
     const Message m = co_await node_.receive(share.peer, tag_of(Channel::program, share.step));
-    mass_.fold(node_, m, share.step, settings_.schedule.codec());
+    mass_.fold(node_, m, share.step, codec());
   }
 }
 
@@ -68,10 +68,13 @@ Task<> OverlapSgpSteps::take(Step first, Step last) {
     optimizer_.update(mass_.x, g.values, z_, k);
 
     const Shares shares = settings_.schedule.at(node_, k);
-    shares.send(node_, mass_, k, settings_.schedule.codec());
+    co_await encoding(node_, codec(), mass_.x, shares.out.size());
+    shares.send(node_, mass_, k, codec());
     for (const NodeId peer : shares.in) missing_.push_back({k, peer});
+    const std::size_t expected = missing_.size();
     co_await fold_until(k - settings_.tau);
     fold_arrived();
+    co_await decoding(node_, codec(), mass_.x, expected - missing_.size());
     if (settings_.is_debiased) mass_.expect_weight(k);
     z_ = settings_.is_debiased ? mass_.model() : mass_.x;
     node_.record("push_sum_weight", k, mass_.w);

@@ -47,6 +47,7 @@ class OverlapSgpSteps {
     NodeId peer;
   };
 
+  const Codec& codec() const { return settings_.schedule.codec(); }
   void fold_arrived();
   Task<> fold_until(Step last);
 

@@ -83,6 +83,7 @@ Task<> PairAveraging::exchange(NodeId peer) {
   const auto pieces = static_cast<std::int64_t>(Cut(node_, x_).count());
   Pair& pair = pairs_[peer];
   for (std::int64_t i = 0; i < pieces && node_.now() >= pair.left_alone_until; ++i) {
+    if (!rules_.published) co_await encoding(node_, *rules_.codec, x_, codes());
     partner_ = peer;
     ++pair.sent;
     const Name name{node_.id(), peer, pair.sent};
@@ -115,6 +116,10 @@ Task<> PairAveraging::serve() {
     const std::optional<Time> until = deadline_;
     const Node::Select::Result got = co_await node_.select(patterns, until);
     if (got.index == 0) {
+      const std::size_t read = got.message.values ? codes() : 0;
+      co_await decoding(node_, *rules_.codec, x_, read);
+      const std::size_t answers = kind_of(got.message) == Kind::request ? codes() : 0;
+      co_await encoding(node_, *rules_.codec, x_, answers);
       handle(got.message);
     } else {
       give_up();
@@ -136,9 +141,13 @@ void PairAveraging::end_of(NodeId peer) {
   }
 }
 
+PairAveraging::Kind PairAveraging::kind_of(const Message& message) {
+  return static_cast<Kind>(static_cast<std::int64_t>(message.number) % kinds);
+}
+
 void PairAveraging::handle(const Message& message) {
   const auto packed = static_cast<std::int64_t>(message.number);
-  const auto kind = static_cast<Kind>(packed % kinds);
+  const Kind kind = kind_of(message);
   if (kind == Kind::deadline_set) return;
   const NodeId peer = message.source;
   Pair& pair = pairs_[peer];

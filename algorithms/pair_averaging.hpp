@@ -117,6 +117,9 @@ class PairAveraging {
   };
 
   Task<> serve();
+  static Kind kind_of(const Message& message);
+  /// That one message holds.
+  std::size_t codes() const { return rules_.base == nullptr ? 1 : 2; }
   void end_of(NodeId peer);
   void handle(const Message& message);
   void answer(const Name& name, std::int64_t seen, const Vector& words);

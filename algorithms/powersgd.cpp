@@ -260,10 +260,14 @@ Task<> run(Node& node, const PowersgdSettings& settings) {
     if (k < settings.exact_steps || !low_rank.compresses()) {
       mean = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
                               settings.collective);
-    } else if (settings.alternates) {
-      mean = co_await low_rank.by_one_side(everybody, g.values, k);
     } else {
-      mean = co_await low_rank.by_both_sides(everybody, g.values, k);
+      co_await node.encode(g.values);
+      if (settings.alternates) {
+        mean = co_await low_rank.by_one_side(everybody, g.values, k);
+      } else {
+        mean = co_await low_rank.by_both_sides(everybody, g.values, k);
+      }
+      co_await node.decode(mean);
     }
     optimizer.update(x, mean, x, k);
     node.end_step(k, x);

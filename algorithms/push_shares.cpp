@@ -104,6 +104,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) cons
   }
   co_await node.finish_backward();  // a code is made of the whole share
   node.post_receives(tag);
+  co_await encoding(node, codec, mass.x, out.size());
   send(node, mass, k, codec);
   for (const NodeId peer : in) {
     const Message share = co_await node.receive(peer, tag);
@@ -111,6 +112,7 @@ Task<> Shares::exchange(Node& node, Mass& mass, Step k, const Codec& codec) cons
   }
   node.close_receives(tag);
   co_await node.sent(tag);
+  co_await decoding(node, codec, mass.x, in.size());
 }
 
 namespace {

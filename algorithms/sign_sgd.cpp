@@ -54,6 +54,8 @@ Task<> serve(Node& node, std::size_t size) {
       const Message m = co_await node.receive(i, tag_of(Channel::request, k));
       accumulate(votes, 1, read_signs(m, size));
     }
+    co_await node.decode(votes, static_cast<std::size_t>(node.nodes()));
+    co_await node.encode(votes);
     const Code code = signs_of(votes);
     for (NodeId i = 0; i < node.nodes(); ++i) node.send_code(i, tag_of(Channel::reply, k), code);
   }
@@ -68,6 +70,7 @@ Task<> run(Node& node, const SignSgdSettings& settings) {
   for (Step k = 0; k < node.steps(); ++k) {
     const Gradient g = co_await node.gradient(x);
     const Vector step = optimizer.direction(g.values, x);
+    co_await node.encode(step);
     for (NodeId s = 0; s < servers; ++s)
       node.send_code(s, tag_of(Channel::request, k), signs_of(shard(step, s, servers)));
     std::vector<Vector> votes;
@@ -75,6 +78,7 @@ Task<> run(Node& node, const SignSgdSettings& settings) {
       const Message m = co_await node.receive(s, tag_of(Channel::reply, k));
       votes.push_back(read_signs(m, shard(x, s, servers).size()));
     }
+    co_await node.decode(x);
     const double rate = settings.optimizer.rate(k);
     x.scale(1 - rate * settings.weight_decay);
     x.add_scaled(-rate, join_shards(votes));

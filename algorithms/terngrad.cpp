@@ -68,6 +68,8 @@ Task<> serve(Node& node) {
       const Message m = co_await node.receive(i, tag_of_values(Channel::request, k));
       accumulate(sum, 1, unpack(m, ternary_bits, node.parameters()));
     }
+    co_await node.decode(sum, static_cast<std::size_t>(node.nodes()));
+    co_await node.encode(sum);
     const Code code = pack(sum, sum_bits(node));
     for (NodeId i = 0; i < node.nodes(); ++i) {
       node.send_code(i, tag_of_values(Channel::reply, k), code);
@@ -128,10 +130,12 @@ Task<> run(Node& node, const TerngradSettings& settings) {
     node.send(0, tag_of_scales(Channel::request, k),
               largest_of(node, g.values, tensors).as_numbers());
     const Message scales = co_await node.receive(0, tag_of_scales(Channel::reply, k));
+    co_await node.encode(g.values);
     const Vector own = ternarized(node, k, g.values, tensors, scales.values);
     node.send_code(0, tag_of_values(Channel::request, k), pack(own, ternary_bits));
     const Message m = co_await node.receive(0, tag_of_values(Channel::reply, k));
     const Vector sum = unpack(m, sum_bits(node), x.size());
+    co_await node.decode(sum);
     optimizer.update(x, scaled(node, sum, scales.values, 1.0 / node.nodes()), x, k);
     node.end_step(k, x);
   }

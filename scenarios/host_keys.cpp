@@ -44,6 +44,8 @@ constexpr struct {
     {"reduction_bandwidth", &HostUses::reduction, "no collective or synchronous server adds up"},
     {"copy_bandwidth", &HostUses::copying, "no tensors are gathered in buckets of an allreduce"},
     {"operator_bandwidth", &HostUses::operation, "the algorithm has no loops that are counted"},
+    {"encoding_bandwidth", &HostUses::encoding, "no vector is compressed"},
+    {"decoding_bandwidth", &HostUses::decoding, "no vector is compressed"},
     {"operation_entry", &HostUses::entry, "no operation goes to a communication thread"},
 };
 
@@ -110,6 +112,12 @@ HostSettings read_host(const Section& network) {
   host.costs.entry =
       network.optional<Duration>("operation_entry", parse_duration(preset.operation_entry),
                                  "handing an operation to the communication thread (eager, wagma)");
+  host.costs.encoding_seconds_per_byte = network_models::read_seconds_per_byte(
+      network, "encoding_bandwidth", "infinite",
+      "compressing a vector, in bytes of it as it was; infinite: costs nothing");
+  host.costs.decoding_seconds_per_byte = network_models::read_seconds_per_byte(
+      network, "decoding_bandwidth", "infinite",
+      "the same of reading each code that comes, which some algorithms get from every node");
   return host;
 }
 

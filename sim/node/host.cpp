@@ -53,6 +53,18 @@ Duration Host::operation(std::int64_t bytes, int arrays) {
   return from_seconds(arrays * static_cast<double>(bytes) * costs_.operator_seconds_per_byte);
 }
 
+Duration Host::encoding(std::int64_t bytes, std::size_t count) {
+  uses_.encoding |= count > 0;
+  return from_seconds(static_cast<double>(count) * static_cast<double>(bytes) *
+                      costs_.encoding_seconds_per_byte);
+}
+
+Duration Host::decoding(std::int64_t bytes, std::size_t count) {
+  uses_.decoding |= count > 0;
+  return from_seconds(static_cast<double>(count) * static_cast<double>(bytes) *
+                      costs_.decoding_seconds_per_byte);
+}
+
 Duration Host::entry() {
   uses_.entry = true;
   return costs_.entry;

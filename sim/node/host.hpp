@@ -5,11 +5,13 @@
 //   reduction   seconds per byte of adding up what a collective, or a parameter server, has received
 //   copy        seconds per byte of gathering tensors in the buffer of a bucket, and of taking them out again
 //   operator    seconds per byte of each array that the program's own loops go through, see Node::operate()
+//   coding      seconds per byte of each vector that is compressed, and of each that is read from its code
 //   entry       time to hand an operation to the node's communication thread (partial collectives)
 //
 // A simulation has one Host for all nodes; over MPI there is none: real copies take their own time.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -24,6 +26,8 @@ struct HostCosts {
   double reduction_seconds_per_byte = 0;
   double copy_seconds_per_byte = 0;
   double operator_seconds_per_byte = 0;
+  double encoding_seconds_per_byte = 0;
+  double decoding_seconds_per_byte = 0;
   Duration entry{};
 
   bool operator==(const HostCosts&) const = default;
@@ -35,6 +39,8 @@ struct HostUses {
   bool reduction = false;
   bool copying = false;
   bool operation = false;
+  bool encoding = false;
+  bool decoding = false;
   bool entry = false;
 };
 
@@ -58,6 +64,9 @@ class Host {
   Duration copying(std::int64_t bytes);
   /// Time of the program's own loops through so many arrays of `bytes`.
   Duration operation(std::int64_t bytes, int arrays);
+  /// Time of making codes of so many vectors of `bytes`, and of reading them.
+  Duration encoding(std::int64_t bytes, std::size_t count);
+  Duration decoding(std::int64_t bytes, std::size_t count);
   /// Time of handing an operation to the communication thread.
   Duration entry();
 

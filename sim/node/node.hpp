@@ -186,6 +186,9 @@ class Node {
   /// Combines `v` with others in loops of the program's own that go through `arrays` of its size: those that come from
   /// memory, not what the operation has just touched, which is in the cache; but one per loop at least.
   Until operate(const Vector& v, int arrays);
+  /// Makes codes of `count` vectors like `v`, or reads so many.
+  Until encode(const Vector& v, std::size_t count = 1);
+  Until decode(const Vector& v, std::size_t count = 1);
   /// Hands an operation to the node's communication thread.
   Until enter_operation();
 
@@ -560,6 +563,14 @@ inline Node::Until Node::copy(std::int64_t bytes) {
 
 inline Node::Until Node::operate(const Vector& v, int arrays) {
   return spend([&](Host& host) { return host.operation(v.wire_bytes(), arrays); });
+}
+
+inline Node::Until Node::encode(const Vector& v, std::size_t count) {
+  return spend([&](Host& host) { return host.encoding(v.wire_bytes(), count); });
+}
+
+inline Node::Until Node::decode(const Vector& v, std::size_t count) {
+  return spend([&](Host& host) { return host.decoding(v.wire_bytes(), count); });
 }
 
 }  // namespace starling

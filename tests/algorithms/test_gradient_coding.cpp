@@ -178,7 +178,7 @@ TEST_CASE("a repetition code needs even groups") {
 TEST_CASE("a code for -1 stragglers that the kind does not read is refused, not divided by") {
   // Which other kinds have the keys is found by asking all of them.
   CHECK_THROWS_WITH_AS(run("kind = dpsgd\ncode = repetition\nstragglers = -1"),
-                       doctest::Contains("kind = gc_dc, gradient_coding has it"), ScenarioError);
+                       doctest::Contains("kind = gc_dc, gradient_coding have it"), ScenarioError);
 }
 
 }  // namespace starling::test_gradient_coding

@@ -151,6 +151,54 @@ TEST_CASE("tensors go one after the other, the last one first, each waited for")
                    "algorithm.collective_switch=1 MB"}) == doctest::Approx(17));
 }
 
+TEST_CASE("making and reading codes takes time on the host") {
+  // 4 MB: a code is made in 1 ms and read in 2.
+  const Overrides coding{"network.encoding_bandwidth=4 GB/s", "network.decoding_bandwidth=2 GB/s"};
+  const struct {
+    const char* algorithm;
+    int nodes;
+    double more;  // ms, of the last node
+  } cases[] = {
+      {"kind = allreduce", 4, 0},
+      // One's own, then those of all.
+      {"kind = allreduce\ncompression = half", 4, 1 + 4 * 2},
+      {"kind = diloco\nperiod = 1\ncompression = bfloat", 4, 1 + 4 * 2},
+      {"kind = dgc\nkeep = 0.01", 4, 1 + 4 * 2},
+      // A whole one, four of a quarter, one of a quarter to be made, four of a quarter.
+      {"kind = allreduce\ncompression = half\ncode_route = owners", 4, 1 + 2 + 0.25 + 2},
+      {"kind = one_bit", 4, 1 + 2 + 0.25 + 2},
+      // On a ring two neighbors'.
+      {"kind = dpsgd\ncompression = half", 4, 1 + 2 * 2},
+      {"kind = choco\ncompression = half\nconsensus_rate = 1", 4, 1 + 2 * 2},
+      {"kind = deep_squeeze\ncompression = half\nconsensus_rate = 1", 4, 1 + 2 * 2},
+      {"kind = sgp\ncompression = half", 4, 1 + 2},
+      {"kind = swarm\naveraging = blocking\nlocal_steps = 1\ncompression = half", 2, 1 + 2},
+      // To a server, which reads all; what it sends by itself is no code but with its union.
+      {"kind = compressed_parameter_server", 4, 1 + 4 * 2 + 2},
+      {"kind = compressed_parameter_server\ndirection = both", 4, 1 + 4 * 2 + 1 + 2},
+      {"kind = sign_sgd", 4, 1 + 4 * 2 + 1 + 2},
+      {"kind = terngrad", 4, 1 + 4 * 2 + 1 + 2},
+      // Up to the first node and back.
+      {"kind = gtop_k\nkeep = 0.01", 2, 1 + 2 + 1 + 2},
+      {"kind = lqsgd", 2, 1 + 2},  // the first one's way up is none
+      {"kind = a2sgd", 4, 1 + 2},
+  };
+  for (const auto& [algorithm, nodes, more] : cases) {
+    const char* const name = algorithm;
+    CAPTURE(std::string(name));
+    const std::string text = two_tensors(nodes, algorithm);
+    const auto last = [&text](const Overrides& overrides) {
+      return 1e3 * to_seconds(last_finish(test::run(text, overrides).nodes));
+    };
+    CHECK(last(coding) - last({}) == doctest::Approx(more));
+  }
+  // Asked for its copy, a partner makes a code of it, which is read; and so for the other way.
+  const std::string pairs = two_tensors(2, "kind = swarm\nlocal_steps = 1\ncompression = half");
+  Overrides three = coding;
+  three.emplace_back("run.steps=3");
+  CHECK(ends(pairs, three) >= ends(pairs, {"run.steps=3"}) + 1 + 2 + 1 + 2);
+}
+
 TEST_CASE("a late node is felt as many hops away as there are pieces") {
   // Seven in a ring, free messages; node 0 takes 100 ms, the others 10. Whole: its neighbors wait. In two pieces: their
   // second piece is late, too, and with it their neighbors; nodes 3 and 4 have all they need at 10 ms.
