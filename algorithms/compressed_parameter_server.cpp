@@ -181,7 +181,8 @@ Task<> run(Node& node, const CompressedParameterServerSettings& settings) {
         settings.sends_union
             ? read_union_code(m.values, x.size())
             : settings.downlink->decode(m.values, x.size(), downlink_stream(node, k), {});
-    co_await decoding(node, settings.sends_union ? *settings.uplink : *settings.downlink, x);
+    const Codec& answers = settings.sends_union ? *settings.uplink : *settings.downlink;
+    co_await decoding(node, answers, x);
     x.add_scaled(-1, update);
     node.end_step(k, x);
   }

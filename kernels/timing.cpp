@@ -13,12 +13,13 @@
 // Batches have the same size always, or tokens of uneven samples (lengths.hpp), which a
 // compute-time model turns into seconds.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -26,24 +27,15 @@
 
 #include "kernels/data/lengths.hpp"
 #include "kernels/registry.hpp"
-#include "kernels/tensor_sizes.hpp"
+#include "kernels/tensor_shapes.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
 #include "sim/base/numbers.hpp"
+#include "sim/base/text.hpp"
 
 namespace starling::workloads {
 namespace {
 
-struct Preset {
-  const char* name;
-  std::int64_t parameters;
-  std::vector<std::size_t> (*tensors)();
-};
-
-constexpr std::array presets{Preset{"resnet50", 25'559'081, resnet50_tensors},
-                             Preset{"transformer_base", 61'362'176, transformer_base_tensors},
-                             Preset{"resnet18_lstm", 8'476'421, resnet18_lstm_tensors},
-                             Preset{"inception_lstm", 34'663'525, inception_lstm_tensors}};
 constexpr std::int64_t bytes_per_parameter = 4;
 constexpr std::int64_t most_batch = 1 << 30;
 constexpr std::int64_t most_floats = std::numeric_limits<std::int32_t>::max();  // of a vector
@@ -73,8 +65,8 @@ class Timing final : public Workload {
 /// which keys were written, so a scenario with its defaults filled in means the same.
 std::int64_t read_parameters(const Section& section, std::string& name) {
   std::vector<std::string> names;
-  for (const Preset& preset : presets) names.emplace_back(preset.name);
-  name = section.choice("model", names, presets[0].name, "a well-known size");
+  for (const KnownModel& known : known_models()) names.emplace_back(known.name);
+  name = section.choice("model", names, names[0], "a well-known size, with its tensors");
   const std::int64_t parameters =
       read_whole(section, "parameters", 0, 0, most_parameters,
                  "floats of the model, in place of `model`; 0: those of `model`");
@@ -95,41 +87,59 @@ std::int64_t read_parameters(const Section& section, std::string& name) {
     name = "a model";
     return parameters > 0 ? parameters : bytes / bytes_per_parameter;
   }
-  for (const Preset& preset : presets) {
-    if (name == preset.name) return preset.parameters;
-  }
-  ensure(false, "Section::choice answered with a name that was not offered");
-  return 0;
+  const auto model = std::ranges::find(known_models(), name, &KnownModel::name);
+  return static_cast<std::int64_t>(size_of(model->shapes()));
 }
 
-/// Floats of every tensor: those of a well-known model, scaled if the size is another, or a list, which says the size of
+/// The tensors of a model; without shapes all are vectors.
+struct Tensors {
+  std::vector<std::size_t> sizes;
+  std::vector<TensorShape> shapes{};
+};
+
+/// "2304x256", or the floats of a vector.
+TensorShape read_shape(const Section& section, std::string_view text) {
+  const std::vector<std::string_view> factors = split(text, 'x');
+  std::size_t sizes[] = {1, 1};
+  for (std::size_t i = 0; i < factors.size(); ++i) {
+    const auto size = number_in<double>(trim(factors[i]));
+    section.expect(factors.size() <= 2 && size && *size >= 1 && *size <= most_parameters &&
+                       *size == std::floor(*size),
+                   "tensors", "must be whole numbers of floats, or shapes such as 2304x256, got {}",
+                   trim(text));
+    sizes[i] = static_cast<std::size_t>(size.value_or(1));
+  }
+  return {sizes[0], sizes[1]};
+}
+
+/// Of every tensor: those of a well-known model, scaled if the size is another, or a list, which says the size of
 /// the model if no other key does.
-std::vector<std::size_t> read_tensors(const Section& section, std::string& model,
-                                      std::int64_t& parameters) {
+Tensors read_tensors(const Section& section, std::string& model, std::int64_t& parameters) {
   const auto text = section.optional<std::string>(
       "tensors", model == "a model" ? "one" : "model",
-      "floats of each tensor: those of `model`; of a named model, scaled; one; or a list, whose "
-      "sum is the model. With `parameters` or `bytes` the default is one, and nothing is sent in "
-      "pieces");
-  if (text == "one") return {static_cast<std::size_t>(parameters)};
-  for (const Preset& preset : presets) {
-    if (text != preset.name && !(text == "model" && model == preset.name)) continue;
-    std::vector<std::size_t> sizes = preset.tensors();
-    section.expect(parameters >= std::ssize(sizes), "tensors",
+      "tensors: those of `model`; of a named model, scaled; one; or a list of floats or, of "
+      "matrices, inputs x outputs, such as 2304x256, 256, whose sum is the model. With "
+      "`parameters` "
+      "or `bytes` the default is one, and nothing is sent in pieces");
+  if (text == "one") return {{static_cast<std::size_t>(parameters)}};
+  for (const KnownModel& known : known_models()) {
+    if (text != known.name && !(text == "model" && model == known.name)) continue;
+    const std::vector<TensorShape> shapes = known.shapes();
+    section.expect(parameters >= std::ssize(shapes), "tensors",
                    "must not be more than the model has parameters, {}, got {}", parameters,
-                   sizes.size());
-    if (preset.parameters == parameters) return sizes;
-    return scaled_tensors(sizes, static_cast<std::size_t>(parameters));
+                   shapes.size());
+    const auto floats = static_cast<std::size_t>(parameters);
+    if (size_of(shapes) == floats) return {sizes_of(shapes), shapes};
+    return {scaled_tensors(sizes_of(shapes), floats)};
   }
-  std::vector<std::size_t> sizes;
+  Tensors tensors;
   double sum = 0;
-  for (const double size : section.numbers("tensors", {}, "floats of each tensor")) {
-    section.expect(size >= 1 && size <= most_parameters && size == std::floor(size), "tensors",
-                   "must be whole numbers of floats, got {}", size);
-    sizes.push_back(static_cast<std::size_t>(size));
-    sum += size;
+  section.expect(!trim(text).empty(), "tensors", "must name at least one tensor");
+  for (const std::string_view each : split(text, ',')) {
+    tensors.shapes.push_back(read_shape(section, each));
+    sum += static_cast<double>(tensors.shapes.back().rows) *
+           static_cast<double>(tensors.shapes.back().columns);
   }
-  section.expect(!sizes.empty(), "tensors", "must name at least one tensor");
   if (model != "a model" && sum != static_cast<double>(parameters)) {
     section.expect(sum <= most_parameters, "tensors", "must add up to at most {}, got {}",
                    most_parameters, sum);
@@ -138,7 +148,23 @@ std::vector<std::size_t> read_tensors(const Section& section, std::string& model
   }
   section.expect(sum == static_cast<double>(parameters), "tensors",
                  "must add up to the model's {} parameters, got {}", parameters, sum);
-  return sizes;
+  tensors.sizes = sizes_of(tensors.shapes);
+  return tensors;
+}
+
+/// Of what has more than one column.
+std::vector<WeightMatrix> matrices_of(std::span<const TensorShape> shapes) {
+  std::vector<WeightMatrix> matrices;
+  std::size_t at = 0;
+  for (const TensorShape& shape : shapes) {
+    if (shape.columns > 1) {
+      matrices.push_back({.offset = at,
+                          .rows = static_cast<std::uint32_t>(shape.rows),
+                          .columns = static_cast<std::uint32_t>(shape.columns)});
+    }
+    at += shape.size();
+  }
+  return matrices;
 }
 
 }  // namespace
@@ -146,7 +172,7 @@ std::vector<std::size_t> read_tensors(const Section& section, std::string& model
 std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint64_t seed) {
   std::string name;
   std::int64_t parameters = read_parameters(section, name);
-  std::vector<std::size_t> tensors = read_tensors(section, name, parameters);
+  Tensors tensors = read_tensors(section, name, parameters);
   const std::int64_t batch_size = read_whole(section, "batch_size", 32, 1, most_batch,
                                              "samples of one gradient, for throughput");
   const std::string batching =
@@ -170,7 +196,7 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
   if (samples == 0) samples = lengths->samples();
   const std::int64_t per_float = (parameters + most_floats - 1) / most_floats;
   const auto floats = static_cast<std::size_t>(parameters / per_float);
-  if (per_float > 1) tensors = scaled_tensors(tensors, floats);
+  if (per_float > 1) tensors = {scaled_tensors(tensors.sizes, floats)};
   WorkloadFacts facts{
       .description = fmt::format("{} of {} parameters, timing only", name, parameters),
       .parameters = floats,
@@ -178,8 +204,9 @@ std::unique_ptr<Workload> timing(const Section& section, NodeId nodes, std::uint
       .has_numbers = false,
       .batch_size = lengths ? lengths->mean_batch_size() : static_cast<double>(batch_size),
       .cost_unit = lengths ? "token" : "sample",
-      .tensors = std::move(tensors),
-      .samples = {}};
+      .tensors = std::move(tensors.sizes),
+      .samples = {},
+      .matrices = matrices_of(tensors.shapes)};
   for (NodeId i = 0; i < nodes; ++i) {  // as equal as can be, the first ones get the rest
     facts.samples.push_back(samples / nodes + (i < samples % nodes ? 1 : 0));
   }

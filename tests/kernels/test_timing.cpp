@@ -59,6 +59,25 @@ TEST_CASE("samples of a timing workload are divided as equally as can be") {
   CHECK(std::accumulate(imagenet.begin(), imagenet.end(), std::int64_t{0}) == 1'281'167);
 }
 
+TEST_CASE("tensors with two numbers are matrices, where nothing scales them") {
+  const WorkloadFacts facts = make({{"tensors", "100, 20x3, 7, 2 x 1, 1x5"}})->facts();
+  CHECK(facts.parameters == 174);
+  CHECK(facts.tensors == std::vector<std::size_t>{100, 60, 7, 2, 5});
+  REQUIRE(facts.matrices.size() == 2);
+  CHECK(facts.matrices[0].offset == 100);
+  CHECK(facts.matrices[0].rows == 20);
+  CHECK(facts.matrices[0].columns == 3);
+  CHECK(facts.matrices[1].offset == 169);
+  CHECK(make({{"model", "resnet50"}})->facts().matrices.size() == 54);
+  CHECK(make({{"parameters", "1000000"}, {"tensors", "resnet50"}})->facts().matrices.empty());
+  for (const std::string wrong : {"3x", "3x4x5", "x", "0x4", "2.5x4", "3 4", "-1"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH_AS(make({{"tensors", "8, " + wrong}}),
+                         doctest::Contains("must be whole numbers of floats, or shapes such as"),
+                         ScenarioError);
+  }
+}
+
 TEST_CASE("a list of tensors says the size of the model if no other key does") {
   const WorkloadFacts facts = make({{"tensors", "100, 20, 3"}})->facts();
   CHECK(facts.parameters == 123);
