@@ -13,6 +13,8 @@ CodedPhases::CodedPhases(Node& node, std::size_t size, std::vector<SharedCodec> 
 }
 
 Task<> CodedPhases::send_pieces(Round round, Vector p, bool keeps_residual) {
+  node_.post_receives(round.tag);
+  node_.post_receives(tag_of_results(round));
   co_await encoding(node_, codec(me(), round), p);
   ErrorFeedback none;
   for (NodeId owner = 0; owner < node_.nodes(); ++owner) {
@@ -28,12 +30,15 @@ Task<> CodedPhases::send_pieces(Round round, Vector p, bool keeps_residual) {
 }
 
 Task<Vector> CodedPhases::mean_of_own(Round round) {
-  if (size_of(me()) == 0) co_return Vector{};
+  const NodeId senders = size_of(me()) == 0 ? 0 : node_.nodes();
   std::vector<Vector> pieces;
-  for (NodeId i = 0; i < node_.nodes(); ++i) {
+  for (NodeId i = 0; i < senders; ++i) {
     const Message m = co_await node_.receive(i, round.tag);
     pieces.push_back(decoded(m, round, me(), Phase::pieces));
   }
+  node_.close_receives(round.tag);
+  co_await node_.sent(round.tag);
+  if (pieces.empty()) co_return Vector{};
   co_await decoding(node_, codec(me(), round), pieces[0], pieces.size());
   co_return mean(pieces);
 }
@@ -43,16 +48,18 @@ Task<> CodedPhases::send_result(Round round, Vector r) {
   const Random random = stream(round, me(), me(), Phase::results);
   const Code code = has_feedback_ ? own_feedback_.encode(codec(me(), round), r, random).code
                                   : codec(me(), round).encode(r, random);
-  for (NodeId i = 0; i < node_.nodes(); ++i) node_.send_code(i, tag_of_part(round.tag, 1), code);
+  for (NodeId i = 0; i < node_.nodes(); ++i) node_.send_code(i, tag_of_results(round), code);
 }
 
 Task<Vector> CodedPhases::receive_results(Round round) {
   std::vector<Vector> results;
   for (NodeId owner = 0; owner < node_.nodes(); ++owner) {
     if (size_of(owner) == 0) continue;
-    const Message m = co_await node_.receive(owner, tag_of_part(round.tag, 1));
+    const Message m = co_await node_.receive(owner, tag_of_results(round));
     results.push_back(decoded(m, round, owner, Phase::results));
   }
+  node_.close_receives(tag_of_results(round));
+  co_await node_.sent(tag_of_results(round));
   const Vector all = join_shards(results);
   co_await decoding(node_, codec(me(), round), all);
   co_return all;

@@ -41,6 +41,7 @@ class CodedPhases {
  private:
   enum class Phase { pieces, results };
   NodeId me() const { return node_.id(); }
+  static Tag tag_of_results(const Round& round) { return tag_of_part(round.tag, 1); }
   std::size_t size_of(NodeId owner) const;
   const Codec& codec(NodeId owner, const Round& round) const;
   Random stream(const Round& round, NodeId sender, NodeId owner, Phase phase) const;

@@ -280,8 +280,8 @@ TEST_CASE("every algorithm runs without numbers") {
     CHECK(hollow.nodes[3].steps == 10);
     // In ten steps at least a quarter of a model; of a thousandth of the entries, 8 bytes each, 2 MB.
     // A2SGD alone sends two floats, whatever the model: 3 rounds of 10 steps.
-    constexpr std::string_view sparse[] = {"compressed_parameter_server", "cser", "def", "dgc",
-                                           "gtop_k"};
+    constexpr std::string_view sparse[] = {
+        "compressed_parameter_server", "cser", "def", "dgc", "gtop_k", "powersgd"};
     const bool is_sparse = std::ranges::find(sparse, entry.name) != std::end(sparse);
     CHECK(hollow.nodes[3].bytes_sent >= (entry.name == "a2sgd" ? 3 * 10 * 8
                                          : is_sparse           ? 2'000'000

@@ -207,6 +207,20 @@ TEST_CASE("one bit SGD solves its problems although it rounds") {
     CHECK(test::model(recorder, 0, k) == doctest::Approx(1.5).epsilon(0.02));
 }
 
+TEST_CASE("codes of pieces that wait for their receivers go as soon as both are there") {
+  // Each message takes 1 ms. Eight nodes that ask for pieces and results one after the other, in order of sender, would wait 7 ms
+  // for the ones and 7 for the others.
+  const std::string text =
+      "[run]\nnodes = 8\nsteps = 1\n[network]\nkind = constant\nlatency = 1 "
+      "ms\n[compute]\ngradient "
+      "= 1 ms\n[workload]\nkind = timing\nbytes = 100 kB\n[algorithm]\nkind = one_bit\n";
+  for (const std::string eager : {"network.eager_limit=1 GB", "network.eager_limit=0 B"}) {
+    CAPTURE(eager);
+    for (const NodeTotals& node : test::run(text, {eager}).nodes)
+      CHECK(1e3 * to_seconds(node.finished) == doctest::Approx(1 + 1 + 1));
+  }
+}
+
 TEST_CASE("an allreduce by owners of pieces is 1-bit SGD whose nodes step, to the bit") {
   for (const std::string codec :
        {"half", "sign", "top_k\nkeep = 0.2", "ternary\nerror_feedback = yes",
