@@ -203,6 +203,7 @@ Task<> serve(Node& node, const AsyncDilocoSettings& settings) {
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
   std::vector<Message> arrivals;  // to be answered together
   std::optional<Time> deadline;   // by which
+  node.post_receives(tag_of(Channel::request));
   while (computing > 0) {
     Node::Select::Result got = co_await node.select(patterns, deadline);
     if (got.index == 0) {
@@ -231,6 +232,7 @@ Task<> serve(Node& node, const AsyncDilocoSettings& settings) {
     arrivals.clear();
     deadline.reset();
   }
+  node.close_receives(tag_of(Channel::request));
 }
 
 /// Time of one of `steps` steps.

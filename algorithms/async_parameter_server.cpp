@@ -207,6 +207,7 @@ class Server {
 Task<> serve(Node& node, const AsyncParameterServerSettings& settings) {
   Server server(node, settings);
   const Pattern patterns[] = {{any_source, tag_of(Channel::request)}};
+  node.post_receives(tag_of(Channel::request));
   while (server.is_needed()) {
     const std::optional<Time> until = patience_ends(node, settings.patience);
     Node::Select::Result got = co_await node.select(patterns, until);
@@ -223,6 +224,7 @@ Task<> serve(Node& node, const AsyncParameterServerSettings& settings) {
     }
     server.handle(m);
   }
+  node.close_receives(tag_of(Channel::request));
   server.close();
 }
 

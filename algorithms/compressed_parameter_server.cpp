@@ -143,10 +143,12 @@ Task<> serve(Node& node, const CompressedParameterServerSettings& settings) {
   const Vector model = node.initial_model();  // as large as what is decoded
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Vector> messages;
+    node.post_receives(tag_of(Channel::request, k));
     for (NodeId i = 0; i < node.nodes(); ++i) {
       const Message m = co_await node.receive(i, tag_of(Channel::request, k));
       messages.push_back(m.values);
     }
+    node.close_receives(tag_of(Channel::request, k));
     co_await decoding(node, *settings.uplink, model, messages.size());
     const Code code = server.step(k, messages);
     co_await encoding(node, *settings.downlink, model);

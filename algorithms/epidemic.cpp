@@ -140,6 +140,7 @@ Task<Vector> round_until_deadline(Node& node, Arrivals& arrivals, Step k, Vector
 Task<Vector> complete_round(Node& node, Step k, Vector x, std::vector<NodeId> receivers,
                             std::vector<NodeId> senders, std::vector<NodeId> told) {
   const Tag tag = tag_of(Channel::program, k);
+  node.post_receives(tag);
   for (const NodeId peer : receivers) send_in_pieces(node, peer, tag, x);
   std::ranges::sort(receivers);
   std::ranges::rotate(told, std::ranges::upper_bound(told, node.id()));  // from the one above on
@@ -153,6 +154,8 @@ Task<Vector> complete_round(Node& node, Step k, Vector x, std::vector<NodeId> re
     const Message m = co_await receive_rest(node, std::move(first), x.size());
     models.push_back(m.values);
   }
+  node.close_receives(tag);
+  co_await node.sent(tag);
   co_return mean(models);
 }
 

@@ -93,6 +93,7 @@ Task<> serve(Node& node, const GcDcSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   std::vector<bool> slow(n);
   Vector x = node.initial_model();
+  node.post_receives(tag_of(Channel::request));
   for (Step k = 0; k < node.steps(); ++k) {
     const std::vector<Assignment> assignments =
         assign_clusters(slow, settings.clusters, settings.code->stragglers());
@@ -114,6 +115,7 @@ Task<> serve(Node& node, const GcDcSettings& settings) {
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);
   }
+  node.close_receives(tag_of(Channel::request));
   for (NodeId i = 0; i < node.nodes(); ++i) {
     node.send(i, tag_of(Channel::reply, node.steps()), x);
   }

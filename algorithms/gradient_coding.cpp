@@ -34,6 +34,7 @@ Task<> serve(Node& node, const GradientCodingSettings& settings) {
   const GradientCode& code = settings.code->of(node);
   Optimizer optimizer(settings.optimizer);
   Vector x = node.initial_model();
+  node.post_receives(tag_of(Channel::request));
   for (Step k = 0; k < node.steps(); ++k) {
     CodedAnswers answers(code, static_cast<std::size_t>(node.nodes()));
     Vector sum;
@@ -48,6 +49,7 @@ Task<> serve(Node& node, const GradientCodingSettings& settings) {
     optimizer.update(x, sum, x, k);
     for (NodeId i = 0; i < node.nodes(); ++i) node.send(i, tag_of(Channel::reply, k), x);
   }
+  node.close_receives(tag_of(Channel::request));
 }
 
 Task<> run(Node& node, const GradientCodingSettings& settings) {

@@ -144,12 +144,14 @@ Task<std::vector<Subtree>> read_children(Node& node, const LqsgdSettings& settin
   const SharedCodec codec = settings.codec(bound);
   const std::vector<Place::Child> children = place.children();
   std::vector<Subtree> subtrees;
+  node.post_receives(tag_of(up, k));
   for (const Place::Child& child : children) {
     const Message m = co_await node.receive(child.node, tag_of(up, k));
     co_await decoding(node, *codec, own);
     subtrees.push_back(read(*codec, m, code_stream(node, child.node, k), own));
     subtrees.back().nodes = child.nodes;
   }
+  node.close_receives(tag_of(up, k));
   std::vector<std::size_t> wrong;
   for (std::size_t c = 0; c < children.size(); ++c) {
     const Scalar& difference = subtrees[c].hash_difference;

@@ -37,6 +37,7 @@ Task<> serve(Node& node, const ParameterServerSettings& settings) {
   Optimizer optimizer(settings.optimizer);
   Vector x = shard(node.initial_model(), node.id(), settings.servers);
   const auto needed = static_cast<std::size_t>(node.nodes() - settings.backup_nodes);
+  node.post_receives(tag_of(Channel::request));
   for (Step k = 0; k < node.steps(); ++k) {
     std::vector<Vector> pushes(static_cast<std::size_t>(node.nodes()));  // empty until they come
     for (std::size_t count = 0; count < needed;) {
@@ -54,6 +55,7 @@ Task<> serve(Node& node, const ParameterServerSettings& settings) {
       send_in_pieces(node, i, tag_of(Channel::reply, k), x);
     }
   }
+  node.close_receives(tag_of(Channel::request));
 }
 
 Task<> run(Node& node, const ParameterServerSettings& settings) {

@@ -50,10 +50,12 @@ Vector read_signs(const Message& m, std::size_t size) {
 Task<> serve(Node& node, std::size_t size) {
   for (Step k = 0; k < node.steps(); ++k) {
     Vector votes;  // whole numbers: exact
+    node.post_receives(tag_of(Channel::request, k));
     for (NodeId i = 0; i < node.nodes(); ++i) {
       const Message m = co_await node.receive(i, tag_of(Channel::request, k));
       accumulate(votes, 1, read_signs(m, size));
     }
+    node.close_receives(tag_of(Channel::request, k));
     co_await node.decode(votes, static_cast<std::size_t>(node.nodes()));
     co_await node.encode(votes);
     const Code code = signs_of(votes);

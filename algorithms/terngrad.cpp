@@ -56,6 +56,8 @@ std::uint32_t sum_bits(const Node& node) {
 Task<> serve(Node& node) {
   for (Step k = 0; k < node.steps(); ++k) {
     Vector scales;
+    node.post_receives(tag_of_scales(Channel::request, k));
+    node.post_receives(tag_of_values(Channel::request, k));
     for (NodeId i = 0; i < node.nodes(); ++i) {
       const Message m = co_await node.receive(i, tag_of_scales(Channel::request, k));
       scales = scales ? transformed(Larger{}, {scales, m.values}) : m.values;
@@ -68,6 +70,8 @@ Task<> serve(Node& node) {
       const Message m = co_await node.receive(i, tag_of_values(Channel::request, k));
       accumulate(sum, 1, unpack(m, ternary_bits, node.parameters()));
     }
+    node.close_receives(tag_of_scales(Channel::request, k));
+    node.close_receives(tag_of_values(Channel::request, k));
     co_await node.decode(sum, static_cast<std::size_t>(node.nodes()));
     co_await node.encode(sum);
     const Code code = pack(sum, sum_bits(node));
