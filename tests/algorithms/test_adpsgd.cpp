@@ -168,6 +168,19 @@ TEST_CASE("the bipartite variant needs two sides") {
   for (const NodeTotals& node : ring.nodes) CHECK(node.steps == 30);
 }
 
+TEST_CASE("a node that answers again is asked at once, and its silences are forgotten") {
+  // Node 1 asks every 10 ms. Node 0 is away from 50 ms on: requests at 50 and 100 ms are given up after 15, and it is left alone for
+  // twice and four times as long, until 95 and 175 ms, but at 125 it answers. So it is asked from 130 ms on, and away from 300 on all
+  // this comes again: 5 requests, 2, 17 from 130 to 290, 2, and 22 from 380 to 590 ms. Late ones are answered, too; and each node says
+  // that it is done.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(2, 60, "ring", adpsgd),
+                {"algorithm.pairs=bipartite", "algorithm.patience=15 ms", "compute.gradient=10 ms",
+                 "failures.pause=0 @ 50 ms for 75 ms, 0 @ 300 ms for 75 ms"});
+  for (const NodeTotals& node : recorder.nodes)
+    CHECK(node.messages_sent == 5 + 2 + 17 + 2 + 22 + 1);
+}
+
 TEST_CASE("who is done waits for slower nodes, which is no communicating") {
   // Gradients of 10 ms, of node 3 100 ms: it says that it exchanges no more when it begins its second one.
   const Recorder recorder =

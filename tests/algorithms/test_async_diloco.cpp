@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/support/small_run.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_async_diloco {
 namespace {
@@ -136,6 +137,18 @@ TEST_CASE("by speed, a node that is twice as slow takes half the steps and comes
   CHECK(slow_nodes == 1);
 }
 
+TEST_CASE("the server's grace begins with the first arrival and grows by no other") {
+  // Steps of 10, 18 and 26 ms, 10 ms of grace. Nodes 0 and 1 come at 10 and 18 ms and are answered at 20; node 2, which comes at 26,
+  // waits for others until 36, though node 0 comes at 30 again.
+  const Recorder recorder = test::run(
+      async_scenario(3, 2, "vanilla"),
+      {"algorithm.period=1", "algorithm.grace=10 ms", "network.latency=0 s",
+       "compute.gradient=10 ms", "compute.speeds=1, 0.5555555555555556, 0.3846153846153846"});
+  CHECK(recorder.steps.value("time", 0, 0) == doctest::Approx(0.020).epsilon(1e-6));
+  CHECK(recorder.steps.value("time", 0, 1) == doctest::Approx(0.020).epsilon(1e-6));
+  CHECK(recorder.steps.value("time", 0, 2) == doctest::Approx(0.036).epsilon(1e-6));
+}
+
 TEST_CASE(
     "blocks of slower nodes have so many whole steps as last no longer than the fastest one's") {
   // Steps of 29 ms and, on node 0, of 98.6 ms: floor(100 * 29 / 98.6) = floor(29.4). With 100 ms floor(100 * 29 / 100) = 29, while
@@ -163,6 +176,25 @@ TEST_CASE("nodes of one speed take fixed blocks") {
         test::run(async_scenario(6, 46, rule), {"algorithm.local_steps=by_speed"});
     CHECK(fixed.models == dynamic.models);
   }
+}
+
+TEST_CASE("a pace counts until its node tells another one") {
+  // Steps of both nodes take 10 ms in the first block, then 20 ms. Node 0, which has no way to the server, always comes first:
+  // after 40 ms it is the fastest, after 80 more node 1's 10 ms still count, so that its block is half as long; when that ends,
+  // node 1 has told 20 ms, too.
+  std::string durations;
+  for (int k = 0; k < 22; ++k) durations += k < 4 ? "0.01,0.01\n" : "0.02,0.02\n";
+  const test::TemporaryFile file("node 0,node 1\n" + durations);
+  const Recorder recorder =
+      test::run(async_scenario(2, 22, "vanilla"),
+                {"algorithm.local_steps=by_speed", "compute.gradient=0 s",
+                 "compute.distribution=trace", "compute.trace=" + file.path()});
+  std::vector<double> lengths;
+  for (std::size_t row = 0; row < recorder.steps.rows("local_steps"); ++row) {
+    const double length = recorder.steps.value("local_steps", row, 0);
+    if (!std::isnan(length)) lengths.push_back(length);
+  }
+  CHECK(lengths == std::vector<double>{4, 2, 4, 4, 4, 4});
 }
 
 TEST_CASE("blocks that last equally long leave less stale progress") {

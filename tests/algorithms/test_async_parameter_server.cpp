@@ -64,6 +64,32 @@ TEST_CASE("what a code held back is applied at the rate of its gradients, not of
   CHECK(test::largest_difference(served, exact) < 1e-5);
 }
 
+TEST_CASE("what a code held back of several steps has the rate of the first, as their push has") {
+  // One node with f = |x|^2 / 2 in four dimensions. The server takes a sum of two gradients at the rate r of the first one, 0.2 * 2 /
+  // (2 + k). With all that it has not been told yet, times r: e <- e + r (g_k + g_{k+1}), and the largest entry of e leaves for x.
+  const std::string text =
+      server_scenario(1, 8,
+                      "0.2\npush_period = 2\nfetch_period = 2\ncompression = top_k\nkeep = 0.25\n"
+                      "schedule = inverse\ndecay_offset = 2");
+  const std::vector<std::string> settings{"workload.dimension=4", "workload.centers=list",
+                                          "workload.start_spread=1"};
+  const Assembly parts = assemble(Scenario::parse(text, "test.ini", settings));
+  std::vector<float> start(4);
+  parts.workload->initial_model(start);
+  std::vector<double> x(start.begin(), start.end());
+  std::vector<double> e(4, 0);
+  const auto rate = [](int k) { return 0.2 * 2 / (2 + k); };
+  for (int k = 0; k < 8; k += 2) {
+    for (std::size_t i = 0; i < 4; ++i) e[i] += rate(k) * (x[i] + (1 - rate(k)) * x[i]);
+    const auto largest = std::ranges::max_element(e, {}, [](double v) { return std::abs(v); });
+    x[static_cast<std::size_t>(largest - e.begin())] -= *largest;
+    *largest = 0;
+  }
+  const Recorder recorder = test::run(text, settings);
+  for (std::size_t i = 0; i < 4; ++i)
+    CHECK(test::model(recorder, 0, i) == doctest::Approx(x[i]).epsilon(1e-5));
+}
+
 TEST_CASE("a push at a rate of 0 takes nothing along of what a code held back") {
   // Every second step is at a rate of 0, and changes nothing.
   const std::string codes = "\ncompression = top_k\nkeep = 0.5";

@@ -120,6 +120,27 @@ TEST_CASE("a correction that is a whole period late is CoCoD-SGD") {
   CHECK(to_seconds(recorder.nodes[0].finished) == doctest::Approx(0.012).epsilon(1e-6));
 }
 
+TEST_CASE("delayed averaging by corrections or an anchor forgets momentum at a merge, if told to") {
+  // One node, f = x^2/2 from 1, whose average is its own snapshot, so that corrections and an anchor without pull change no model.
+  // Of every 2 steps a snapshot is taken after the second, and merged one step later, or two.
+  for (const std::string merge : {"delta", "anchor\npull = 0"}) {
+    double x = 1;
+    double m = 0;
+    for (int k = 1; k <= 9; ++k) {
+      m = 0.5 * m + x;
+      x -= 0.1 * m;
+      if (k > 2 && k % 2 == (merge == "delta" ? 1 : 0)) m = 0;
+    }
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(1, 9, "ring",
+                                 "kind = dasgd\nlearning_rate = 0.1\nmomentum = 0.5\nperiod = 2\n"
+                                 "momentum_policy = reset\nmerge = " +
+                                     merge),
+        {"workload.centers=list", "workload.start=1"});
+    CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("a delay must not be longer than the period") {
   CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=5"}),
                   ScenarioError);

@@ -88,6 +88,42 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("groups of local SGD treat momentum as all nodes do") {
+  // Four nodes, centers 0 to 3, groups of two after every 2 steps, all after 4.
+  for (const std::string& policy : policies) {
+    double x[4] = {1, 1, 1, 1};
+    double m[4] = {};
+    const auto mean = [](double* values, int i, int size) {
+      double sum = 0;
+      for (int j = i / size * size; j < i / size * size + size; ++j) sum += values[j] / size;
+      return sum;
+    };
+    for (int k = 1; k <= 7; ++k) {
+      for (int i = 0; i < 4; ++i) m[i] = 0.5 * m[i] + (x[i] - i);
+      for (int i = 0; i < 4; ++i) x[i] -= 0.1 * m[i];
+      if (k % 2 == 1) continue;
+      const int size = k % 4 == 0 ? 4 : 2;
+      for (int i = 0; i < 4; i += size) {
+        const double of_x = mean(x, i, size);
+        const double of_m = mean(m, i, size);
+        for (int j = i; j < i + size; ++j) {
+          x[j] = of_x;
+          if (policy != "keep") m[j] = policy == "reset" ? 0 : of_m;
+        }
+      }
+    }
+    const Recorder recorder =
+        test::run(test::quadratic_scenario(4, 7, "ring",
+                                           "kind = local_sgd\nlearning_rate = 0.1\nmomentum = 0.5\n"
+                                           "period = 4\ngroup_sizes = 2\ngroup_periods = 2\n"
+                                           "momentum_policy = " +
+                                               policy),
+                  {"workload.centers=index", "workload.start=1"});
+    for (NodeId i = 0; i < 4; ++i)
+      CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("averaged momentum travels behind the model: twice the bytes, three times for Adam") {
   const auto bytes = [](const std::string& algorithm, const std::string& policy,
                         const std::string& optimizer) {

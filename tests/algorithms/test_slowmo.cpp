@@ -98,6 +98,23 @@ TEST_CASE("slow momentum outlives blocks that end at a learning rate of 0") {
   CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
 }
 
+TEST_CASE("a block of SlowMo that ends at a learning rate of 0 has the rate of the one before") {
+  // One node, f = x^2/2 from 1, blocks of 2 at the rates 0.15, 0.1, then 0.05, 0, and again: a block moves x to 0.85 * 0.9 x, or to
+  // 0.95 x, and all are divided by 0.1: v <- 0.5 v + x - x', with v = 0.1 u, and x <- x - v.
+  double x = 1;
+  double v = 0;
+  for (int block = 0; block < 4; ++block) {
+    v = 0.5 * v + x - (block % 2 == 0 ? 0.85 * 0.9 : 0.95) * x;
+    x -= v;
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(1, 2 * (block + 1), "ring",
+                                 "kind = slowmo\nlearning_rate = 0.2\nperiod = 2"),
+        {"workload.centers=list", "workload.start=1", "algorithm.slow_momentum=0.5",
+         "algorithm.schedule=cyclic", "algorithm.cycle_steps=4", "algorithm.cycle_floor=0"});
+    CHECK(test::model(recorder, 0, 0) == doctest::Approx(x).epsilon(1e-5));
+  }
+}
+
 TEST_CASE("a learning rate that vanishes leaves SlowMo and quasi-global momentum their models") {
   // Both divide what models moved by the learning rate. Falls of 1e-200 at steps 5 and 9 leave nothing of it, in double, too.
   // SlowMo's block of steps 4 to 7 has moved once by then; with alpha = 1 and no momentum it stays there:

@@ -75,6 +75,18 @@ TEST_CASE("a random walk solves heterogeneous quadratics up to the noise of its 
   CHECK(recorder.models[2] == recorder.models[5]);
 }
 
+TEST_CASE("the schedule of a random walk counts the visits of all nodes, wherever they fall") {
+  // All nodes have f = 1/2 |x - 3|^2, so that it does not matter who is visited: 4 visits each at the rates 0.1 / (1 + k), k < 8. This
+  // seed's walk does not visit all nodes equally often.
+  double away = 3;
+  for (int visit = 0; visit < 32; ++visit) away *= 1 - 0.1 / (1 + visit / 4);
+  const Recorder recorder = test::run(test::quadratic_scenario(4, 8, "ring", walk + "random"),
+                                      {"workload.centers=list", "workload.center_values=3",
+                                       "algorithm.schedule=inverse", "algorithm.decay_offset=1"});
+  for (NodeId i = 0; i < 4; ++i)
+    CHECK(test::model(recorder, i, 0) == doctest::Approx(3 - away).epsilon(1e-6));
+}
+
 TEST_CASE("a random walk refuses directed graphs on which it would favor some nodes") {
   // 2/7, 1/7 and 4/7 of the visits: to node 2 lead two ways, from it one.
   const test::TemporaryDirectory directory;
