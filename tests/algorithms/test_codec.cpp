@@ -156,6 +156,19 @@ TEST_CASE("a code has the bytes of the table, whatever it stands for, with numbe
   }
 }
 
+TEST_CASE("bytes of a code of a model that stands for a larger one are rounded to the nearest") {
+  // 129 B of 1000 entries, times 1.75: 225.75; times 1.25: 161.25.
+  const SharedCodec codec = codec_of({{"compression", "sign"}});
+  const auto bytes = [&](const std::string& parameters) {
+    return send_codes(codec, {"workload.dimension=1000", "workload.start_spread=1",
+                              "workload.wire_parameters=" + parameters})
+        .nodes[0]
+        .bytes_sent;
+  };
+  CHECK(bytes("1750") == 3 * 226);
+  CHECK(bytes("1250") == 3 * 161);
+}
+
 TEST_CASE("a threshold sends what reaches it, and an empty code costs a notice") {
   const Keys keys{{"compression", "threshold"}, {"threshold", "1"}, {"keep", "0.1"}};
   const SharedCodec codec = codec_of(keys);

@@ -257,6 +257,16 @@ TEST_CASE("a pause within the backward pass holds up only what comes after it") 
   CHECK(finished(recorder, 1) == doctest::Approx(30));
 }
 
+TEST_CASE("a pause within the backward pass before a piece is ready puts that off") {
+  // Node 1 is away from 6 to 26 ms: its 3 MB are ready at 27.5, and at node 0 at 31.5, which sends its 1 MB then, until 33.5; that
+  // of node 1 is ready at 30, and there at 32.
+  Overrides paused = overlapped;
+  paused.emplace_back("failures.pause=1 @ 6 ms for 20 ms");
+  const Recorder recorder = test::run(two_tensors(2, "kind = dpsgd"), paused);
+  CHECK(finished(recorder, 0) == doctest::Approx(32));
+  CHECK(finished(recorder, 1) == doctest::Approx(33.5));
+}
+
 TEST_CASE("a step without an exchange still waits for the end of its backward pass") {
   Overrides settings = overlapped;
   settings.emplace_back("run.steps=3");
@@ -421,6 +431,17 @@ TEST_CASE("AD-PSGD exchanges tensor by tensor and keeps the mean") {
     CHECK(mean(split, k) == doctest::Approx(mean(whole, k)).epsilon(1e-5));
   }
   CHECK(split.nodes[0].messages_sent > 3 * whole.nodes[0].messages_sent);
+}
+
+TEST_CASE("an exchange of AD-PSGD that was given up at one piece leaves the next one whole") {
+  // Node 1 asks with 3 MB at 0; node 0, away from 1 to 12 ms, does not answer within 9 ms, and is left alone until it does: its
+  // answer comes at 12 + 4. At 20, with the next gradient, node 1 begins anew, with 3 MB before the 1 MB: at 25 ms 6 MB have left.
+  const Recorder recorder =
+      test::run(two_tensors(2, "kind = adpsgd\npairs = bipartite\npatience = 9 ms"),
+                {tensors[0], "run.steps=5", "run.record_every=1", "compute.gradient=5 ms",
+                 "failures.pause=0 @ 1 ms for 11 ms"});
+  const double bytes[] = {3e6, 3e6, 3e6, 3e6, 6e6};
+  for (std::size_t k = 0; k < 5; ++k) CHECK(recorder.steps.value("bytes_sent", k, 1) == bytes[k]);
 }
 
 TEST_CASE("what is not offered is refused") {

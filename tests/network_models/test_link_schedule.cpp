@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -173,6 +174,21 @@ TEST_CASE("fluid: links fail at random by their own streams, and every message g
   const auto one = arrivals(some, 1);
   CHECK(std::equal(usual.begin(), usual.begin() + 7, one.begin()));
   CHECK(one[7] > usual[7]);
+}
+
+TEST_CASE("tcp: links of the way back fail at random, too, and then the message stands still") {
+  // 100 MB take 100 ms and a little. Away after 1 ms, on the mean, for 1 ms, the acknowledgements' link is so about 100 times, which
+  // doubles the time; with two exponential draws each its deviation is sqrt(200) ms.
+  const auto arrival = [](const Keys& more) {
+    const Keys keys = {
+        {"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {"check", "yes"}};
+    const auto model = network_test::network(with(keys, more), 2);
+    return network_test::ScriptedRun(*model, {{0, 0, 1, 100'000'000}}).arrivals[0] / 1e9;
+  };
+  const double usual = arrival({});
+  const double failing = arrival(
+      {{"failure_interval", "1 ms"}, {"repair_time", "1 ms"}, {"failing_links", "host 1 up"}});
+  CHECK(std::abs(failing - 2 * usual) < 4 * std::sqrt(200));
 }
 
 TEST_CASE("fluid: what a link did while nobody used it is made up for, in no memory") {

@@ -110,6 +110,23 @@ TEST_CASE("exchanges after the last step change no average, and evaluations by t
         doctest::Approx(loss).epsilon(1e-6));
 }
 
+TEST_CASE("by time the average of a node counts once, of however many models it is") {
+  // f_i(x) = 1/2 (x - i)^2 from 3, rate 0.05, no exchange: after k steps x_i = i + 0.95^k (3 - i). By 24.5 ms node 0, with steps of
+  // 10 ms, has made 2, node 1 24.
+  double sum = 0;
+  for (int i = 0; i < 2; ++i) {
+    const int steps = i == 0 ? 2 : 24;
+    for (int k = 1; k <= steps; ++k) sum += (i + std::pow(0.95, k) * (3 - i)) / steps;
+  }
+  const Recorder averaged =
+      test::run(test::quadratic_scenario(2, 30, "ring",
+                                         "kind = local_sgd\nlearning_rate = 0.05\nperiod = 30"),
+                {"run.swa_start=1", "run.evaluate_interval=24500 us", "workload.dimension=1",
+                 "workload.centers=index", "workload.start=3", "compute.speeds=0.1, 1"});
+  const double loss = (std::pow(sum / 2, 2) + std::pow(sum / 2 - 1, 2)) / 4;
+  CHECK(averaged.evaluation_by_time.value("test_loss", 0) == doctest::Approx(loss).epsilon(1e-5));
+}
+
 TEST_CASE("a period without a start is refused") {
   CHECK_THROWS_WITH_AS(run(sgp, 15, {"run.swa_period=4"}),
                        doctest::Contains("swa_period needs swa_start > 0"), ScenarioError);

@@ -45,9 +45,12 @@ struct Simulation {
   }
 
   static std::unique_ptr<NetworkModel> make_network(NodeId nodes,
-                                                    const std::string& latency = "10 us") {
+                                                    const std::string& latency = "10 us",
+                                                    const std::string& bandwidth = "infinite") {
     const Section section("network", "test",
-                          {{"kind", "constant", "test"}, {"latency", latency, "test"}});
+                          {{"kind", "constant", "test"},
+                           {"latency", latency, "test"},
+                           {"bandwidth", bandwidth, "test"}});
     return network_models::find(section).make(section, nodes, 1);
   }
 

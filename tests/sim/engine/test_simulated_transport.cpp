@@ -2,6 +2,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -127,6 +128,14 @@ Task<> meet_all(Node& node, const std::vector<NodeId>& members, std::vector<doub
   const std::shared_ptr<Met> met =
       co_await node.meet(9, members, CollectiveKind::recursive_doubling, node.initial_model());
   times.push_back(met ? to_seconds(node.now()) : -1.0);
+}
+
+/// Brings a code of 50, 100, 20 or 10 bytes; nodes come in their order.
+Task<> meet_with_codes(Node& node, CollectiveKind kind) {
+  const std::int64_t bytes[] = {50, 100, 20, 10};
+  const Code code{node.initial_model(), bytes[node.id()]};
+  co_await node.sleep(Duration(std::chrono::milliseconds(node.id())));
+  co_await node.meet(9, node.everybody(), kind, code);
 }
 
 /// Even nodes bring the list that all share, odd ones a copy.
@@ -282,6 +291,21 @@ TEST_CASE("a closed-form collective ends for all members at its formula after th
   for (const double time : times) CHECK(time == doctest::Approx(0.003020));
   CHECK(simulation.recorder.nodes[0].wait == Duration(std::chrono::milliseconds(3)));
   CHECK(simulation.recorder.nodes[0].communicate == 2 * latency);
+}
+
+TEST_CASE("codes of different sizes meet as if all were as large as the largest") {
+  // 10 us and 1 us per byte, from 3 ms on. Recursive doubling: twice 10 + 100 us, and 2 messages of 100 bytes each. Ring: six times
+  // 10 + 25 us, and 6 of 25. Allgather: three times 10 + 100 us; node 0 sends on all codes but its right neighbor's of 100.
+  const auto meet = [](CollectiveKind kind) {
+    Simulation simulation(4, true, {}, nullptr, Simulation::make_network(4, "10 us", "1 MB/s"));
+    simulation.run([kind](Node& node) { return meet_with_codes(node, kind); });
+    return std::tuple(simulation.transport.now() - Time{3ms},
+                      simulation.recorder.nodes[0].messages_sent,
+                      simulation.recorder.nodes[0].bytes_sent);
+  };
+  CHECK(meet(CollectiveKind::recursive_doubling) == std::tuple(Duration{220us}, 2, 200));
+  CHECK(meet(CollectiveKind::ring) == std::tuple(Duration{210us}, 6, 150));
+  CHECK(meet(CollectiveKind::allgather) == std::tuple(Duration{330us}, 3, 80));
 }
 
 TEST_CASE("all nodes have one list of all nodes, and meet by it or by an equal one") {
