@@ -154,6 +154,8 @@ Task<> AdpsgdSteps::gossip() {
     is_exchanging_ = false;
     if (owed_ == 0) exchange_ended_.notify();
   }
+  // Who never asks hears nothing while others compute: it is silence, to wait for with patience, only at the end.
+  while (begun_ < node_.steps()) co_await gradient_begun_.wait();
   co_await pairs_.finish();
 }
 

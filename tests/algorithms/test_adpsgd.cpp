@@ -168,6 +168,15 @@ TEST_CASE("the bipartite variant needs two sides") {
   for (const NodeTotals& node : ring.nodes) CHECK(node.steps == 30);
 }
 
+TEST_CASE("nodes that never ask answer as long as they train, however little patience they have") {
+  // Gradients of 10 ms, between which nobody sends: node 0 took 5 ms of it for the end, and answered no more.
+  const Recorder recorder =
+      test::run(test::quadratic_scenario(2, 60, "ring", adpsgd),
+                {"algorithm.pairs=bipartite", "algorithm.patience=5 ms", "compute.gradient=10 ms"});
+  CHECK(recorder.nodes[0].messages_sent >= 60);
+  CHECK(recorder.nodes[1].messages_sent >= 60);
+}
+
 TEST_CASE("a node that answers again is asked at once, and its silences are forgotten") {
   // Node 1 asks every 10 ms. Node 0 is away from 50 ms on: requests at 50 and 100 ms are given up after 15, and it is left alone for
   // twice and four times as long, until 95 and 175 ms, but at 125 it answers. So it is asked from 130 ms on, and away from 300 on all
