@@ -154,8 +154,8 @@ Task<> AdpsgdSteps::gossip() {
     is_exchanging_ = false;
     if (owed_ == 0) exchange_ended_.notify();
   }
-  // Who never asks hears nothing while others compute: it is silence, to wait for with patience, only at the end.
-  while (begun_ < node_.steps()) co_await gradient_begun_.wait();
+  // Who never asks hears nothing while others compute: that is silence, to be borne with patience, only at the end.
+  while (!is_active() && taken_ < node_.steps()) co_await gradient_begun_.wait();
   co_await pairs_.finish();
 }
 
@@ -170,6 +170,7 @@ Task<> AdpsgdSteps::take(Step first, Step last) {
     const Gradient g = co_await node_.gradient_in_pieces(snapshot);
     if (node_.plan().overlaps_backward) co_await meet_copy_on_host(node_, snapshot);
     optimizer_.update(x_, g.values, snapshot, k);
+    if (++taken_ == node_.steps()) gradient_begun_.notify();
     if (is_active()) {
       node_.record("exchanges", k, static_cast<double>(exchanges_));
       node_.record("exchanges_behind", k, static_cast<double>(left_out_ + owed_));

@@ -49,6 +49,7 @@ class AdpsgdSteps {
   Vector x_;
   PairAveraging pairs_;
   Step begun_ = 0;      // gradients
+  Step taken_ = 0;      // steps
   Step owed_ = 0;       // exchanges that they allow, and that have not begun
   Step left_out_ = 0;   // that will not begin any more
   Step exchanges_ = 0;  // that have begun

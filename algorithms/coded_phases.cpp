@@ -12,19 +12,19 @@ CodedPhases::CodedPhases(Node& node, std::size_t size, std::vector<SharedCodec> 
   if (has_feedback) feedback_.resize(static_cast<std::size_t>(node.nodes()));
 }
 
-Task<> CodedPhases::send_pieces(Round round, Vector p, bool keeps_residual) {
+Task<> CodedPhases::send_pieces(Round round, Vector p, bool takes_residual) {
   node_.post_receives(round.tag);
   node_.post_receives(tag_of_results(round));
   co_await encoding(node_, codec(me(), round), p);
-  ErrorFeedback none;
   for (NodeId owner = 0; owner < node_.nodes(); ++owner) {
     if (size_of(owner) == 0) continue;
     const Vector piece = shard(p, owner, node_.nodes());
     const Random random = stream(round, me(), owner, Phase::pieces);
-    const bool feeds_back = has_feedback_ && keeps_residual;
-    ErrorFeedback& feedback = feeds_back ? feedback_[static_cast<std::size_t>(owner)] : none;
-    const Code code = has_feedback_ ? feedback.encode(codec(owner, round), piece, random).code
-                                    : codec(owner, round).encode(piece, random);
+    ErrorFeedback* feedback =
+        has_feedback_ && takes_residual ? &feedback_[static_cast<std::size_t>(owner)] : nullptr;
+    const Codec& coder = codec(owner, round);
+    const Code code = feedback == nullptr ? coder.encode(piece, random)
+                                          : feedback->encode(coder, piece, random).code;
     node_.send_code(owner, round.tag, code);
   }
 }

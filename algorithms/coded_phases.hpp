@@ -3,7 +3,8 @@
 //   every node i   p_i <- v_i + e_i;   piece s of it goes to node s as Q(p_i[s]);   e_i <- p_i - Q(p_i)
 //   owner s        r_s <- what it makes of mean_i Q(p_i[s]), + f_s;   Q(r_s) goes to everybody;   f_s <- r_s - Q(r_s)
 //
-// Each node sends 2 (n - 1) / n of a code of the whole vector, and all get the same bits.
+// Each node sends 2 (n - 1) / n of a code of the whole vector, and all get the same bits. What a code has beside its entries, each
+// piece has; so of a stand-in (`wire_parameters`), whose bytes all count more, pieces cost more than those of the model would.
 //
 // Seide, Fu, Droppo, Li, Yu, "1-Bit Stochastic Gradient Descent and its Application to Data-Parallel Distributed Training of
 // Speech DNNs", Interspeech 2014; Tang et al., "DoubleSqueeze", ICML 2019, and "1-bit Adam", ICML 2021 (compressed allreduce).
@@ -27,8 +28,8 @@ class CodedPhases {
   /// Of vectors of `size` floats, cut as shards are (shards.hpp). Pieces are coded by `codecs`: one for all, or one for each.
   CodedPhases(Node& node, std::size_t size, std::vector<SharedCodec> codecs, bool has_feedback);
 
-  /// Sends every owner its piece of `p`. Unless it `keeps_residual`, nothing that was held back goes along.
-  Task<> send_pieces(Round round, Vector p, bool keeps_residual = true);
+  /// Sends every owner its piece of `p`. Unless it `takes_residual`, what was held back stays here.
+  Task<> send_pieces(Round round, Vector p, bool takes_residual = true);
   /// The mean of what all nodes sent of the piece that this one owns; nothing of an empty piece.
   Task<Vector> mean_of_own(Round round);
   /// Sends everybody what this node made of its piece, which is not empty.

@@ -204,33 +204,46 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
 
 /// The members that `hierarchical` takes for the caller's host, and those of all hosts in its place; itself alone and all members,
 /// if hosts have unequal numbers of them.
-struct Hosts {
-  std::span<const NodeId> own;
-  std::vector<NodeId> across;
-
+class Hosts {
+ public:
   Hosts(const Node& node, std::span<const NodeId> members) {
     const NodeId group = node.plan().collective_group;
-    const NodeId host = node.id() / group;
-    const auto [first, last] = std::ranges::equal_range(
-        members, host, {}, [group](NodeId member) { return member / group; });
-    own = {first, last};
-    const std::size_t size = own.size();
+    const auto host_of = [group](NodeId member) { return member / group; };
+    const auto [first, last] = std::ranges::equal_range(members, host_of(node.id()), {}, host_of);
+    own_ = {first, last};
+    const std::size_t size = own_.size();
     bool are_equal = members.size() % size == 0;  // seen alike by all
     for (std::size_t at = 0; are_equal && at < members.size(); at += size) {
-      const NodeId one = members[at] / group;
-      are_equal = members[at + size - 1] / group == one &&
-                  (at + size == members.size() || members[at + size] / group != one);
+      const NodeId host = host_of(members[at]);
+      are_equal = host_of(members[at + size - 1]) == host &&
+                  (at + size == members.size() || host_of(members[at + size]) != host);
     }
-    if (!are_equal) own = members.subspan(place_of(node, members), 1);
-    for (std::size_t at = place_of(node, own); at < members.size(); at += own.size())
-      across.push_back(members[at]);
+    if (!are_equal) {
+      own_ = members.subspan(place_of(node, members), 1);
+      across_ = members;
+    } else if (members.data() == node.everybody().data() && std::ssize(own_) == group) {
+      across_ = node.of_same_place(group);  // n^2 / group in all, were there a list for each
+    } else {
+      for (std::size_t at = place_of(node, own_); at < members.size(); at += size)
+        list_.push_back(members[at]);
+      across_ = list_;
+    }
   }
+  Hosts(const Hosts&) = delete;
+  Hosts& operator=(const Hosts&) = delete;
+
+  std::span<const NodeId> own() const { return own_; }
+  std::span<const NodeId> across() const { return across_; }
+
+ private:
+  std::span<const NodeId> own_, across_;
+  std::vector<NodeId> list_;  // behind across_, if nobody else has it
 };
 
 /// The sum of one piece by hosts.
 Task<Vector> sum_by_hosts(Node& node, std::span<const NodeId> members, Tag tag, Vector v) {
   const Hosts hosts(node, members);
-  const std::span<const NodeId> own = hosts.own;
+  const std::span<const NodeId> own = hosts.own();
   const std::size_t n = own.size();
   const std::size_t me = place_of(node, own);
   Vector part = v;
@@ -243,8 +256,8 @@ Task<Vector> sum_by_hosts(Node& node, std::span<const NodeId> members, Tag tag, 
       part = co_await ring_scatter(node, own, me, tag, v);
     }
   }
-  if (hosts.across.size() > 1) {
-    part = co_await sum_of_piece(node, hosts.across, tag, std::move(part), CollectiveKind::ring);
+  if (hosts.across().size() > 1) {
+    part = co_await sum_of_piece(node, hosts.across(), tag, std::move(part), CollectiveKind::ring);
   }
   if (n == 1) co_return part;
   const std::shared_ptr<Met> met = co_await node.meet(tag, own, CollectiveKind::allgather, part);
@@ -330,10 +343,11 @@ std::int64_t read_collective_switch(const Section& section) {
 }
 
 NodeId read_collective_group(const Section& section) {
-  const auto group = section.optional<std::int64_t>(
-      "collective_group", ExchangeSettings{}.collective_group,
-      "consecutive nodes, such as those of a host, that make up a ring of the lower level; if all "
-      "that sum do not fill such rings equally, they make up one");
+  const auto group =
+      section.optional<std::int64_t>("collective_group", ExchangeSettings{}.collective_group,
+                                     "consecutive nodes, such as those of a host, that form a "
+                                     "lower ring; if the nodes that sum do "
+                                     "not divide into equal groups, one ring of all");
   section.expect_range("collective_group", group, 1, std::numeric_limits<NodeId>::max());
   return static_cast<NodeId>(group);
 }

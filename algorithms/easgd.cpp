@@ -49,6 +49,7 @@ Task<> serve(Node& node, const EasgdSettings& settings) {
   Vector z = node.initial_model();
   Step requests = node.nodes() * (node.steps() / settings.period);
   std::vector<double> newest(static_cast<std::size_t>(node.nodes()), -1);  // number of each node's
+  node.post_receives(tag_of(Channel::request));
   while (requests > 0) {
     Message first = co_await node.receive(any_source, tag_of(Channel::request));
     double& last = newest[static_cast<std::size_t>(first.source)];
@@ -59,6 +60,7 @@ Task<> serve(Node& node, const EasgdSettings& settings) {
     z = pull(z, settings.elasticity, m.values);
     --requests;
   }
+  node.close_receives(tag_of(Channel::request));
 }
 
 Task<> run(Node& node, const EasgdSettings& settings) {

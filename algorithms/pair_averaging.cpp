@@ -116,10 +116,12 @@ Task<> PairAveraging::serve() {
     const std::optional<Time> until = deadline_;
     const Node::Select::Result got = co_await node_.select(patterns, until);
     if (got.index == 0) {
-      const std::size_t read = got.message.values ? codes() : 0;
-      co_await decoding(node_, *rules_.codec, x_, read);
-      const std::size_t answers = kind_of(got.message) == Kind::request ? codes() : 0;
-      co_await encoding(node_, *rules_.codec, x_, answers);
+      if (!rules_.codec->is_exact()) {
+        const std::size_t read = got.message.values ? codes() : 0;
+        co_await node_.decode(x_, read);
+        const std::size_t made = will_offer(got.message) ? codes() : 0;
+        co_await node_.encode(x_, made);
+      }
       handle(got.message);
     } else {
       give_up();
@@ -141,18 +143,25 @@ void PairAveraging::end_of(NodeId peer) {
   }
 }
 
-PairAveraging::Kind PairAveraging::kind_of(const Message& message) {
-  return static_cast<Kind>(static_cast<std::int64_t>(message.number) % kinds);
+PairAveraging::Told PairAveraging::told_by(const Message& message) {
+  const auto packed = static_cast<std::int64_t>(message.number);
+  const Pair& pair = pairs_[message.source];
+  return {static_cast<Kind>(packed % kinds), number_near(pair.seen, packed / kinds % numbers),
+          number_near(pair.sent, packed / kinds / numbers)};
+}
+
+bool PairAveraging::will_offer(const Message& message) {
+  const Told told = told_by(message);
+  if (told.kind != Kind::request || told.number <= pairs_[message.source].seen) return false;
+  const Name name{message.source, node_.id(), told.number};
+  return rules_.published || find_crossed(name, told.seen) == open_.end();
 }
 
 void PairAveraging::handle(const Message& message) {
-  const auto packed = static_cast<std::int64_t>(message.number);
-  const Kind kind = kind_of(message);
+  const auto [kind, number, seen] = told_by(message);
   if (kind == Kind::deadline_set) return;
   const NodeId peer = message.source;
   Pair& pair = pairs_[peer];
-  const std::int64_t number = number_near(pair.seen, packed / kinds % numbers);
-  const std::int64_t seen = number_near(pair.sent, packed / kinds / numbers);
   pair.silences = 0;
   pair.left_alone_until = Time{};
 

@@ -117,7 +117,15 @@ class PairAveraging {
   };
 
   Task<> serve();
-  static Kind kind_of(const Message& message);
+  /// What the number of a message tells.
+  struct Told {
+    Kind kind;
+    std::int64_t number;  // of the request
+    std::int64_t seen;    // of this node's requests by its sender
+  };
+  Told told_by(const Message& message);
+  /// Whether a code is made for an answer to it: not if it came twice, or crossed a request of this node.
+  bool will_offer(const Message& message);
   /// That one message holds.
   std::size_t codes() const { return rules_.base == nullptr ? 1 : 2; }
   void end_of(NodeId peer);

@@ -170,12 +170,12 @@ Task<> one_sided(Node& node, const SwarmSettings& settings) {
 
 Program swarm(const Section& section, const Context& context) {
   SwarmSettings settings;
-  const std::string averaging = section.choice(
-      "averaging", {"non_blocking", "blocking", "one_sided"}, "non_blocking",
-      "average with what the partner last offered (a message of a lattice has two "
-      "codes then), in an exchange that each node begins per phase and waits for, so "
-      "that it takes part in two; or wait for its phase, and take part in one; or "
-      "read its model, which stays as it is (PopSGD)");
+  const std::string averaging =
+      section.choice("averaging", {"non_blocking", "blocking", "one_sided"}, "non_blocking",
+                     "non_blocking: each node begins one exchange per phase, with what the partner "
+                     "last offered, so it takes part in two on average (a message of a lattice has "
+                     "two codes then); blocking: waits for the partner's phase, one; one_sided: "
+                     "reads the partner's model, which stays (PopSGD)");
   const bool is_blocking = averaging == "blocking";
   settings.local_steps =
       read_period(section, context, 3, "local_steps", "steps between two averagings, H");

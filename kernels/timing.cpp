@@ -2,10 +2,7 @@
 // simulated as ever, nothing is computed, so a thousand ResNet-50 nodes or a hundred thousand small
 // ones run in seconds.
 //
-// Sizes of the presets are those of the models in the WAGMA paper (Li et al., "Breaking (Global)
-// Barriers in Parallel Stochastic Optimization with Wait-Avoiding Group Averaging", IEEE TPDS
-// 32(7), 2021, section 5), ResNet-50 on ImageNet, the base Transformer on WMT17, and the policy of
-// a habitat navigation task; and of the video classifier in the eager-SGD paper.
+// Models by name: kernels/tensor_shapes.hpp.
 //
 // A vector of the engine has fewer than 2^31 floats; a larger model is simulated with a half, a third, .. of its floats,
 // each of which counts as two, three, .. on the wire.
@@ -106,7 +103,7 @@ TensorShape read_shape(const Section& section, std::string_view text) {
     section.expect(factors.size() <= 2 && size && *size >= 1 && *size <= most_parameters &&
                        *size == std::floor(*size),
                    "tensors", "must be whole numbers of floats, or shapes such as 2304x256, got {}",
-                   trim(text));
+                   trim(text).empty() ? "nothing" : trim(text));
     sizes[i] = static_cast<std::size_t>(size.value_or(1));
   }
   return {sizes[0], sizes[1]};
@@ -117,10 +114,10 @@ TensorShape read_shape(const Section& section, std::string_view text) {
 Tensors read_tensors(const Section& section, std::string& model, std::int64_t& parameters) {
   const auto text = section.optional<std::string>(
       "tensors", model == "a model" ? "one" : "model",
-      "tensors: those of `model`; of a named model, scaled; one; or a list of floats or, of "
-      "matrices, inputs x outputs, such as 2304x256, 256, whose sum is the model. With "
-      "`parameters` "
-      "or `bytes` the default is one, and nothing is sent in pieces");
+      "the model's tensors: those of `model`; of a named model, scaled; `one`; or a "
+      "list that adds up to the model, of floats or, for matrices, inputs x outputs "
+      "(2304x256, 256). With `parameters` or `bytes` the default is one, and nothing "
+      "is sent in pieces");
   if (text == "one") return {{static_cast<std::size_t>(parameters)}};
   for (const KnownModel& known : known_models()) {
     if (text != known.name && !(text == "model" && model == known.name)) continue;

@@ -257,6 +257,19 @@ void check_run(Assembly& parts, const Section& run, const Section& workload) {
                   "must have at most {} parameters, got {}", most_parameters, facts.parameters);
 }
 
+/// Rings of two levels that are one: unless nodes divide into several groups of several.
+void warn_of_one_ring(const Section& algorithm, const RunSettings& settings) {
+  const auto collective = std::ranges::find(algorithm.uses(), "collective", &KeyUse::key);
+  if (collective == algorithm.uses().end() || collective->value != "hierarchical") return;
+  const NodeId group = settings.plan.collective_group;
+  const NodeId nodes = settings.nodes;
+  if (nodes % group == 0 && group > 1 && group < nodes) return;
+  algorithm.warn("collective",
+                 "= hierarchical is one ring of all: {} nodes do not divide into several groups of "
+                 "collective_group = {}",
+                 nodes, group);
+}
+
 void assemble_algorithm(Assembly& parts, const Section& algorithm) {
   RunSettings& settings = parts.settings;
   const WorkloadFacts& facts = parts.workload->facts();
@@ -272,6 +285,7 @@ void assemble_algorithm(Assembly& parts, const Section& algorithm) {
     algorithm.warn("exchange", "= {} changes nothing: the workload has one tensor",
                    exchange->value);
   }
+  warn_of_one_ring(algorithm, settings);
   note(parts, algorithm);
   parts.reads_topology = algorithm.reads_other("topology");
 }

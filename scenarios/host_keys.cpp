@@ -117,7 +117,8 @@ HostSettings read_host(const Section& network) {
       "compressing a vector, in bytes of it as it was; infinite: costs nothing");
   host.costs.decoding_seconds_per_byte = network_models::read_seconds_per_byte(
       network, "decoding_bandwidth", "infinite",
-      "the same of reading each code that comes, which some algorithms get from every node");
+      "reading a code, in bytes of the vector it stands for, of each that comes; "
+      "infinite: costs nothing");
   return host;
 }
 

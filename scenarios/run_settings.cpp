@@ -139,11 +139,10 @@ RunSettings read_run(const Section& section, const std::string& scenario_name) {
 bool read_closed_form_collectives(const Section& network) {
   return network.choice(
              "collectives", {"expanded", "analytic"}, "expanded",
-             "simulate every message of a collective, or take its cost from a formula, for links "
-             "all like those of node 0 in the mean, and for rounds in which nobody is ahead: with "
-             "other "
-             "numbers of nodes than powers of two all but ring may be off by half, or twice too "
-             "long") == "analytic";
+             "simulate every message of a collective, or take its cost from a formula, for "
+             "links all like those of node 0 in the mean, and for rounds in which nobody is "
+             "ahead: with other numbers of nodes than powers of two all but rings may be "
+             "off by half, or twice too long") == "analytic";
 }
 
 std::int64_t read_eager_limit(const Section& network) {

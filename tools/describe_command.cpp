@@ -106,9 +106,14 @@ void describe_command(const Arguments& arguments) {
   const WorkloadFacts& facts = parts.workload->facts();
   const double model_bytes = 4.0 * static_cast<double>(facts.wire_parameters);
   const double whole = to_seconds(link.latency) + link.seconds_per_byte * model_bytes;
+  const std::string busy =
+      link.busy_seconds_per_byte > 0
+          ? fmt::format(", {:.4g} more where the receiver sends as much meanwhile",
+                        link.busy_seconds_per_byte * 1e9)
+          : "";
   line("message",
-       fmt::format("{} + {:.4g} ns per byte between a typical pair; a whole model {}",
-                   to_text(link.latency), link.seconds_per_byte * 1e9,
+       fmt::format("{} + {:.4g} ns per byte between a typical pair{}; a whole model {}",
+                   to_text(link.latency), link.seconds_per_byte * 1e9, busy,
                    whole < to_seconds(Duration::max()) ? to_text(from_seconds(whole))
                                                        : fmt::format("{:.4g} s", whole)));
   line("gradient",

@@ -105,6 +105,16 @@ double samples_per_step(const Recorder& recorder) {
 
 double ratio(double a, double b) { return b > 0 ? a / b : unknown; }
 
+/// Nodes of which anything is told: of those of a lost rank perhaps nothing is.
+double told_nodes(const Recorder& recorder) {
+  const auto is_told = [](const NodeTotals& node) {
+    return node.steps > 0 || node.compute + node.wait + node.communicate > Duration{};
+  };
+  const auto told = recorder.is_complete() ? std::ssize(recorder.nodes)
+                                           : std::ranges::count_if(recorder.nodes, is_told);
+  return static_cast<double>(told);
+}
+
 /// The link that carried most for its bandwidth, and how the sharing was worked out.
 void add_network(std::string& text, const Recorder& recorder) {
   const double seconds = recorder.active_seconds();
@@ -293,7 +303,7 @@ std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Targ
       {"test_loss", last(recorder, "test_loss")},
       {"consensus_distance", last(recorder, "consensus_distance")},
       {"virtual_time_seconds", all.end},
-      {"step_time_seconds", ratio(all.end * static_cast<double>(recorder.nodes.size()), steps)},
+      {"step_time_seconds", ratio(all.end * told_nodes(recorder), steps)},
       {"samples_per_second",
        has_samples ? ratio(steps * samples_per_step(recorder), all.end) : unknown},
       {"steps_per_second", ratio(steps, all.end)},

@@ -18,7 +18,8 @@ namespace starling {
 ///   binomial tree        2 log2(n) (a + m b) + log2(n) m c, a reduction and a broadcast
 /// the last three with 2 (a + m b) + m c more, and the power of two below, if n is not one; of the first half of a ring,
 /// (n-1) a + (n-1)/n m (b + c); and of an allgather around one, where each brings `bytes` (the most of all members, if they
-/// differ), (n-1) (a + m b). But for the tree and the 2 (a + m b), each message meets another one, as LinkCost tells.
+/// differ), (n-1) (a + m b). In all but the tree and the fold both sides send at once: there a message of
+/// k bytes takes LinkCost::seconds_both_ways(k), not a + k b.
 Duration collective_cost(CollectiveKind kind, std::int64_t members, std::int64_t bytes,
                          const LinkCost& link, double reduction);
 

@@ -49,7 +49,8 @@ struct World {
   /// (nodes), of the last gradient in pieces; empty if exchanges do not overlap it.
   std::vector<BackwardPass> backward = std::vector<BackwardPass>(
       plan.overlaps_backward ? static_cast<std::size_t>(topology.nodes()) : 0);
-  std::vector<NodeId> everybody = {};  // made when a node asks for it
+  std::vector<NodeId> everybody = {};              // made when a node asks for it
+  std::vector<std::vector<NodeId>> of_place = {};  // (places), the same
   /// Nodes whose program waits for their other fibres, and until when its time is accounted.
   std::unordered_map<NodeId, Time> joining = {};
 
@@ -72,6 +73,9 @@ class Node {
   NodeId nodes() const { return world_.topology.nodes(); }
   /// All of them, 0 .. n-1: one list, which outlives every fibre.
   std::span<const NodeId> everybody() const;
+  /// Of all nodes, those that have this one's place among `group` consecutive ones, which divide them; one list for all of them,
+  /// and always of the same `group`.
+  std::span<const NodeId> of_same_place(NodeId group) const;
   Step steps() const { return world_.steps; }
   /// Whom to send to and from whom to receive at step `k`, in order of peer.
   Edges out(Step k = 0) const { return world_.topology.out(id_, k); }

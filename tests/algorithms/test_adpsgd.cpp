@@ -175,6 +175,12 @@ TEST_CASE("nodes that never ask answer as long as they train, however little pat
                 {"algorithm.pairs=bipartite", "algorithm.patience=5 ms", "compute.gradient=10 ms"});
   CHECK(recorder.nodes[0].messages_sent >= 60);
   CHECK(recorder.nodes[1].messages_sent >= 60);
+  // Gradients of node 1 take 16.7 ms: it asks within node 0's last one, from 10 to 20 ms, and each says that it is done.
+  const Recorder last = test::run(test::quadratic_scenario(2, 2, "ring", adpsgd),
+                                  {"algorithm.pairs=bipartite", "algorithm.patience=5 ms",
+                                   "compute.gradient=10 ms", "compute.speeds=1, 0.6"});
+  CHECK(last.nodes[0].messages_sent == 2 + 1);
+  CHECK(last.nodes[1].messages_sent == 2 + 1);
 }
 
 TEST_CASE("a node that answers again is asked at once, and its silences are forgotten") {

@@ -207,6 +207,15 @@ TEST_CASE("one bit SGD solves its problems although it rounds") {
     CHECK(test::model(recorder, 0, k) == doctest::Approx(1.5).epsilon(0.02));
 }
 
+TEST_CASE("what is lost of one owner's piece at a learning rate of 0 is not added to another's") {
+  // 32 entries among three owners, of 10, 11 and 11; half of each piece is sent, and every fourth step has a rate of 0.
+  const Recorder recorder = run(12, "kind = one_bit\ncompression = top_k\nkeep = 0.5",
+                                {"run.nodes=3", "algorithm.schedule=cyclic",
+                                 "algorithm.cycle_steps=4", "algorithm.cycle_floor=0"});
+  CHECK(test::nodes_agree(recorder));
+  CHECK(recorder.nodes[2].steps == 12);
+}
+
 TEST_CASE("codes of pieces that wait for their receivers go as soon as both are there") {
   // Each message takes 1 ms. Eight nodes that ask for pieces and results one after the other, in order of sender, would wait 7 ms
   // for the ones and 7 for the others.

@@ -9,7 +9,7 @@ RULES = {
     "co_await before ? (a named variable instead)": re.compile(r"co_await\b[^;{}]*\?"),
     "co_await in a list of arguments (a named variable instead)": re.compile(r"\bco_await\b[^;]*\(\s*co_await\b|,\s*co_await\b|[a-z_]\(\s*co_await\b"),
     "a program that keeps a reference to what its maker had (capture by value instead)": re.compile(r"return \[&"),
-    "a coroutine that is a lambda with captures": re.compile(r"\[[^\]\s]+\]\([^)]*\)\s*(?:mutable\s*)?->\s*Task<"),
+    "a coroutine that is a lambda with captures": re.compile(r"\[[^\]]+\]\s*\((?:[^()]|\([^()]*\))*\)\s*(?:mutable\s*)?->\s*Task<"),
 }
 
 
@@ -34,7 +34,7 @@ class CoroutineRules(unittest.TestCase):
                      "x.add(co_await node.receive(peer, tag));", "mix(x, co_await node.receive(peer, tag));",
                      "x = co_await exchange(node, x, is_late ? a : b);",
                      "return [&settings](Node& node) { return run(node, settings); };",
-                     "const auto send = [&node](NodeId to) -> Task<> {"):
+                     "const auto send = [&node](NodeId to) -> Task<> {", "const auto send = [&node, k](NodeId to, F (*f)(int)) -> Task<> {"):
             with self.subTest(line=line):
                 self.assertTrue(broken_rules(line))
         for line in ("const Message m = co_await node.receive(peer, tag);", "while (m.number != n) m = co_await node.receive(left, tag);",

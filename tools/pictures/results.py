@@ -59,6 +59,11 @@ def end_of_run(file):
     return max(float(np.nanmax(times, initial=0.0)) for times in ends)
 
 
+def is_told(nodes):
+    """Whether anything is known of what a node did, by its totals: of those of a lost rank perhaps nothing is."""
+    return (sum(nodes[name] for name in ACTIVITIES) > 0) | (nodes["steps"] > 0)
+
+
 class Results:
     """What pictures of a run need of its results file. Cells that were not recorded are NaN."""
 
@@ -186,8 +191,7 @@ class Results:
         return max(self.end, self.accounted().max())
 
     def is_told(self):
-        """Whether anything is known of what a node did: of those of a lost rank perhaps nothing is."""
-        return (self.accounted() > 0) | (self.nodes["steps"] > 0)
+        return is_told(self.nodes)
 
     def has_ended(self):
         """Whether each node ended all its steps."""

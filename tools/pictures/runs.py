@@ -6,7 +6,7 @@ import numpy as np
 
 from pictures.metrics import HIGHER_IS_BETTER
 from pictures.reference import read_reference
-from pictures.results import Results, choose_evaluations, columns_of, end_of_run, opened
+from pictures.results import Results, choose_evaluations, columns_of, end_of_run, is_told, opened
 from pictures.style import Failure, finite, literal, text
 
 AT_MOST = "≤"            # before a time that is a bound
@@ -83,9 +83,11 @@ def read_results(path):
         columns = {name: values.astype(float) for name, values in columns_of(file["evaluation"]).items()}
         columns["by_time"] = columns_of(file.get("evaluation_by_time", {}))
         columns["status"] = text(file["facts"].attrs.get("status", "complete"))
-        steps, end = file["nodes/steps"][()], end_of_run(file)
+        nodes, end = columns_of(file["nodes"]), end_of_run(file)
+    steps = nodes["steps"]
     if steps.sum() > 0 and end > 0:
-        columns["step_time"] = float(end * len(steps) / steps.sum())
+        told = len(steps) if columns["status"] == "complete" else is_told(nodes).sum()
+        columns["step_time"] = float(end * told / steps.sum())
     return columns
 
 
