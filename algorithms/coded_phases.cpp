@@ -38,7 +38,7 @@ Task<Vector> CodedPhases::mean_of_own(Round round) {
   }
   node_.close_receives(round.tag);
   co_await node_.sent(round.tag);
-  if (pieces.empty()) co_return Vector{};
+  if (senders == 0) co_return Vector{};
   co_await decoding(node_, codec(me(), round), pieces[0], pieces.size());
   co_return mean(pieces);
 }

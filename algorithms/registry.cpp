@@ -80,10 +80,9 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
                  "overlap",
                  "= backward needs exchange = buckets or tensors: a whole model leaves when its "
                  "gradient is complete");
-  // Out of a copy: read_collective() is who notes the keys, in their place behind `collective`.
-  const Section copy(section);
-  settings.collective_switch = read_collective_switch(copy);
-  settings.collective_group = read_collective_group(copy);
+  // Out of copies: read_collective() is who notes the keys, in their place behind `collective`.
+  settings.collective_switch = read_collective_switch(Section(section));
+  settings.collective_group = read_collective_group(Section(section));
   return settings;
 }
 

@@ -302,7 +302,9 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
 
   write_file(path, {1, 2, 3});
   CHECK(failure({{"dataset", "hdf5"}, {"path", path}}) ==
-        path + ": expected an HDF5 file (docs/own_files.md makes one of a table), found something else or damage");
+        path +
+            ": expected an HDF5 file (docs/own_files.md makes one of a table), found something "
+            "else or damage");
   CHECK(contains(failure({{"dataset", "hdf5"}, {"path", path + "x"}}), path + "x: cannot open"));
   CHECK(failure({{"dataset", "hdf5"}, {"path", "/"}}) ==
         "/: expected an HDF5 file, found a directory");
