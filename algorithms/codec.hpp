@@ -68,6 +68,8 @@ class Codec {
   virtual bool is_unbiased() const = 0;
   /// How many entries, of a vector of so many floats, a code of so many words says something of: no others are not zero.
   virtual std::size_t entries_of(std::size_t words, std::size_t size) const;
+  /// Bits of an entry where all have the same, beside scales; 0 where codes grow with what they say.
+  virtual std::uint32_t bits_of_entry() const { return 0; }
   /// Whether nothing is lost.
   virtual bool is_exact() const { return false; }
   /// The same for vectors that are made of `columns`, with values of each; null if it has no such form.

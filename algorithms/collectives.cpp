@@ -222,7 +222,7 @@ class Hosts {
       own_ = members.subspan(place_of(node, members), 1);
       across_ = members;
     } else if (members.data() == node.everybody().data() && std::ssize(own_) == group) {
-      across_ = node.of_same_place(group);  // n^2 / group in all, were there a list for each
+      across_ = node.of_same_place();  // n^2 / group in all, were there a list for each
     } else {
       for (std::size_t at = place_of(node, own_); at < members.size(); at += size)
         list_.push_back(members[at]);
@@ -343,11 +343,10 @@ std::int64_t read_collective_switch(const Section& section) {
 }
 
 NodeId read_collective_group(const Section& section) {
-  const auto group =
-      section.optional<std::int64_t>("collective_group", ExchangeSettings{}.collective_group,
-                                     "consecutive nodes, such as those of a host, that form a "
-                                     "lower ring; if the nodes that sum do "
-                                     "not divide into equal groups, one ring of all");
+  const auto group = section.optional<std::int64_t>(
+      "collective_group", ExchangeSettings{}.collective_group,
+      "consecutive nodes, such as those of a host, that form a lower ring; if the "
+      "nodes that sum do not divide into equal groups, one ring of all");
   section.expect_range("collective_group", group, 1, std::numeric_limits<NodeId>::max());
   return static_cast<NodeId>(group);
 }
@@ -356,10 +355,10 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
   const std::string name = section.choice(
       "collective",
       {"ring", "recursive_doubling", "rabenseifner", "tree", "by_size", "hierarchical"}, fallback,
-      "how models or gradients are summed over all nodes; where these are no power of two, all but "
-      "rings first fold, up to twice the bytes; by_size: see collective_switch; hierarchical: "
-      "rings "
-      "of two levels, see collective_group");
+      "how models or gradients are summed over all nodes; unless their number is a "
+      "power of two, all but rings first fold pairs of nodes, which then send up to "
+      "twice the bytes; by_size: see collective_switch; hierarchical: rings of two "
+      "levels, see collective_group");
   if (name == "ring") return CollectiveKind::ring;
   if (name == "tree") return CollectiveKind::tree;
   if (name == "by_size") {

@@ -1,6 +1,5 @@
 #include "algorithms/compressed_mean.hpp"
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,20 +9,9 @@
 namespace starling::algorithms {
 namespace {
 
-/// Of an entry's code, beside scales; 0 where that depends on what is kept.
-double bits_of_entry(const Section& section, const std::string& codec) {
-  if (codec == "half" || codec == "bfloat") return 16;
-  if (codec == "float4") return 4;
-  if (codec == "ternary") return 2;
-  if (codec == "sign" || codec == "one_bit") return 1;
-  if (codec != "levels" || section.peek<std::string>("coding", "fixed") != "fixed") return 0;
-  return level_bits(static_cast<std::uint32_t>(section.peek<std::int64_t>("levels", 7)));
-}
-
 /// Codes of a fixed size are expected to make an average so much cheaper.
-void warn_of_gathering(const Section& section, NodeId nodes) {
-  const auto codec = section.peek<std::string>("compression", "none");
-  const double share = bits_of_entry(section, codec) / 32;
+void warn_of_gathering(const Section& section, const Codec& codec, NodeId nodes) {
+  const double share = codec.bits_of_entry() / 32.0;
   const double models = share * (nodes - 1);
   const double summed = 2.0 * (nodes - 1) / nodes;
   if (models <= summed) return;
@@ -31,7 +19,7 @@ void warn_of_gathering(const Section& section, NodeId nodes) {
       "compression",
       "= {} sends more than none: each node's code goes to all others, {:.4g} models, where a "
       "ring of sums takes {:.4g}; code_route = owners sends {:.4g}",
-      codec, models, summed, share * summed);
+      section.peek<std::string>("compression", ""), models, summed, share * summed);
 }
 
 }  // namespace
@@ -85,7 +73,7 @@ CodedMean::Settings read_mean_compression(const Section& section, const Context&
                      "how codes become a mean: each node's goes to all others, who add up; or "
                      "pieces of it to the nodes that own them, whose means, encoded again, go to "
                      "all, message by message whatever network.collectives says") == "owners";
-  if (!settings.by_owners) warn_of_gathering(section, context.nodes);
+  if (!settings.by_owners) warn_of_gathering(section, *settings.compression.codec, context.nodes);
   return settings;
 }
 

@@ -25,12 +25,13 @@ class Half final : public Codec {
  public:
   explicit Half(bool is_bfloat) : is_bfloat_(is_bfloat) {}
   Code encode(const Vector& v, const Random&) const override {
-    return {transformed(ToHalf{is_bfloat_}, {v}), bytes_of(v.size(), 16)};
+    return {transformed(ToHalf{is_bfloat_}, {v}), bytes_of(v.size(), bits_of_entry())};
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
     return transformed(FromHalf{is_bfloat_, narrow(size)}, {words});
   }
+  std::uint32_t bits_of_entry() const override { return 16; }
   bool is_unbiased() const override { return false; }
 
  private:
@@ -57,6 +58,9 @@ class Levels final : public Codec {
     const std::uint32_t bucket = bucket_of(bucket_, size);
     const float factor = factor_of(std::min(bucket, narrow(size)));
     return transformed(FromLevels{levels_, bucket, factor, narrow(size)}, {words});
+  }
+  std::uint32_t bits_of_entry() const override {
+    return coding_ == LevelCoding::fixed ? level_bits(levels_) : 0;
   }
   bool is_unbiased() const override { return !is_contractive_; }
 
@@ -98,12 +102,14 @@ class Float4 final : public Codec {
   Code encode(const Vector& v, const Random&) const override {
     const std::uint32_t bucket = bucket_of(bucket_, v.size());
     const std::size_t buckets = (v.size() + bucket - 1) / bucket;
-    return {transformed(ToFloat4{bucket}, {v}), bytes_of(buckets, 32) + bytes_of(v.size(), 4)};
+    return {transformed(ToFloat4{bucket}, {v}),
+            bytes_of(buckets, 32) + bytes_of(v.size(), bits_of_entry())};
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
     return transformed(FromFloat4{bucket_of(bucket_, size), narrow(size)}, {words});
   }
+  std::uint32_t bits_of_entry() const override { return 4; }
   bool is_unbiased() const override { return false; }
 
  private:
@@ -147,12 +153,13 @@ class Signs final : public Codec {
   explicit Signs(bool is_symmetric) : is_symmetric_(is_symmetric) {}
   Code encode(const Vector& v, const Random&) const override {
     return {transformed(ToSigns{is_symmetric_, narrow(v.size())}, {v}),
-            (is_symmetric_ ? 4 : 8) + bytes_of(v.size(), 1)};
+            (is_symmetric_ ? 4 : 8) + bytes_of(v.size(), bits_of_entry())};
   }
   Vector decode(const Vector& words, std::size_t size, const Random&,
                 const Vector&) const override {
     return transformed(FromSigns{is_symmetric_, narrow(size), narrow(size)}, {words});
   }
+  std::uint32_t bits_of_entry() const override { return 1; }
   bool is_unbiased() const override { return false; }
   SharedCodec of_columns(const std::vector<Columns>& columns) const override {
     return is_symmetric_ ? nullptr : std::make_shared<ColumnSigns>(columns);

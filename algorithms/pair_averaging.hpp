@@ -116,13 +116,14 @@ class PairAveraging {
     Vector decoded;  // Q(x)
   };
 
-  Task<> serve();
   /// What the number of a message tells.
   struct Told {
     Kind kind;
     std::int64_t number;  // of the request
     std::int64_t seen;    // of this node's requests by its sender
   };
+
+  Task<> serve();
   Told told_by(const Message& message);
   /// Whether a code is made for an answer to it: not if it came twice, or crossed a request of this node.
   bool will_offer(const Message& message);

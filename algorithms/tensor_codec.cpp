@@ -62,6 +62,7 @@ class OfTensors final : public Codec {
   std::size_t entries_of(std::size_t words, std::size_t size) const override {
     return codec_->entries_of(words, size);
   }
+  std::uint32_t bits_of_entry() const override { return codec_->bits_of_entry(); }
   bool is_unbiased() const override { return codec_->is_unbiased(); }
 
  private:

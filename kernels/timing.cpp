@@ -97,16 +97,17 @@ struct Tensors {
 /// "2304x256", or the floats of a vector.
 TensorShape read_shape(const Section& section, std::string_view text) {
   const std::vector<std::string_view> factors = split(text, 'x');
-  std::size_t sizes[] = {1, 1};
-  for (std::size_t i = 0; i < factors.size(); ++i) {
-    const auto size = number_in<double>(trim(factors[i]));
-    section.expect(factors.size() <= 2 && size && *size >= 1 && *size <= most_parameters &&
-                       *size == std::floor(*size),
-                   "tensors", "must be whole numbers of floats, or shapes such as 2304x256, got {}",
-                   trim(text).empty() ? "nothing" : trim(text));
-    sizes[i] = static_cast<std::size_t>(size.value_or(1));
-  }
-  return {sizes[0], sizes[1]};
+  const auto is_size = [](std::optional<double> size) {
+    return size && *size >= 1 && *size <= most_parameters && *size == std::floor(*size);
+  };
+  const auto rows = number_in<double>(trim(factors.front()));
+  const auto columns = factors.size() == 1 ? 1.0 : number_in<double>(trim(factors.back()));
+  const bool is_shape = factors.size() <= 2 && is_size(rows) && is_size(columns);
+  section.expect(is_shape, "tensors",
+                 "must be whole numbers of floats, or shapes such as 2304x256, got {}",
+                 trim(text).empty() ? "nothing" : trim(text));
+  if (!is_shape) return {1};  // in a probe
+  return {static_cast<std::size_t>(*rows), static_cast<std::size_t>(*columns)};
 }
 
 /// Of every tensor: those of a well-known model, scaled if the size is another, or a list, which says the size of

@@ -105,7 +105,7 @@ void describe_command(const Arguments& arguments) {
   const LinkCost link = parts.network->link_cost();
   const WorkloadFacts& facts = parts.workload->facts();
   const double model_bytes = 4.0 * static_cast<double>(facts.wire_parameters);
-  const double whole = to_seconds(link.latency) + link.seconds_per_byte * model_bytes;
+  const double whole = link.seconds(model_bytes);
   const std::string busy =
       link.busy_seconds_per_byte > 0
           ? fmt::format(", {:.4g} more where the receiver sends as much meanwhile",

@@ -74,14 +74,14 @@ std::span<const NodeId> Node::everybody() const {
   return world_.everybody;
 }
 
-std::span<const NodeId> Node::of_same_place(NodeId group) const {
+std::span<const NodeId> Node::of_same_place() const {
   std::vector<std::vector<NodeId>>& lists = world_.of_place;
+  const NodeId group = plan().collective_group;
   if (lists.empty()) {
     lists.resize(static_cast<std::size_t>(group));
     for (NodeId node = 0; node < nodes(); ++node)
       lists[static_cast<std::size_t>(node % group)].push_back(node);
   }
-  ensure(std::ssize(lists) == group, "places among groups of another size");
   return lists[static_cast<std::size_t>(id_ % group)];
 }
 

@@ -73,9 +73,8 @@ class Node {
   NodeId nodes() const { return world_.topology.nodes(); }
   /// All of them, 0 .. n-1: one list, which outlives every fibre.
   std::span<const NodeId> everybody() const;
-  /// Of all nodes, those that have this one's place among `group` consecutive ones, which divide them; one list for all of them,
-  /// and always of the same `group`.
-  std::span<const NodeId> of_same_place(NodeId group) const;
+  /// Of all nodes, those that have this one's place among plan().collective_group consecutive ones; one list for all of them.
+  std::span<const NodeId> of_same_place() const;
   Step steps() const { return world_.steps; }
   /// Whom to send to and from whom to receive at step `k`, in order of peer.
   Edges out(Step k = 0) const { return world_.topology.out(id_, k); }
