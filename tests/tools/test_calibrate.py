@@ -138,12 +138,12 @@ class CalibrateTest(unittest.TestCase):
             # Steps of 2 ms or a little more, on a busy machine of much more: a plausible number on either side.
             self.assertRegex(table, rf"\| 2 \| 2 ms \| {algorithm} \| 10 kB \| [1-9]\d*\.\d+ \| [1-9]\d*\.\d+ \|")
 
-    def test_the_hosts_may_be_two(self):
-        said, table = self.validate("--cable", "--ranks", "4", "--algorithms", "allreduce", "swarm", "--sizes", "100 kB", "--gradients", "20 ms",
-                                    "--steps", "5", "--repeats", "1")
+    def test_the_hosts_may_be_two_in_racks_of_their_own(self):
+        said, table = self.validate("--hosts", "2", "--racks", "2", "--ranks", "4", "--algorithms", "allreduce", "swarm",
+                                    "--sizes", "100 kB", "--gradients", "20 ms", "--steps", "5", "--repeats", "1")
         self.assertIn("# Measured by starling calibrate: 4 ranks on 2 hosts.", said)
         self.assertIn("nodes_per_host = 2", said)
-        limit = float(re.search(r"^The cable carries (\S+) GB/s", said, re.M)[1])
+        limit = float(re.search(r"^A cable carries (\S+) GB/s", said, re.M)[1])
         bandwidth = float(re.search(r"^bandwidth = (\S+) GB/s$", said, re.M)[1])
         # Other jobs of the machine only ever make the cable look slower.
         self.assertLess(bandwidth, 1.05 * limit, said)
