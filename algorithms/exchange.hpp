@@ -10,26 +10,6 @@
 
 namespace starling::algorithms {
 
-/// Message channels of the shared protocols; programs use plain step numbers (channel 0) for their own.
-enum class Channel : std::uint16_t {
-  program,
-  collective,
-  activation,
-  partial,
-  entry,
-  request,
-  reply,
-  done,
-  tracker,
-  pairwise,
-  drift,
-  chain
-};
-
-constexpr Tag tag_of(Channel channel, Step number = 0) {
-  return make_tag(static_cast<std::uint16_t>(channel), static_cast<std::uint64_t>(number));
-}
-
 /// Calls visit(edge) for everybody whom `node` sends to at step `k`, so that two send to one at a time as rarely as may be: from the
 /// one above itself and around, or in the turns of the topology. If all began with the lowest, those would get all messages
 /// at once while the ports of others stand idle.

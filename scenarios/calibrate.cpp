@@ -123,9 +123,9 @@ class Account {
 constexpr int of_pair = 4 + static_cast<int>(std::size(sizes));  // measurements
 constexpr int of_all = static_cast<int>(std::size(sizes));
 
-constexpr Tag data_tag = make_tag(0, 1);
-constexpr Tag reply_tag = make_tag(0, 2);
-constexpr Tag barrier_tag = make_tag(0, 3);
+constexpr Tag data_tag = tag_of(Channel::program, 1);
+constexpr Tag reply_tag = tag_of(Channel::program, 2);
+constexpr Tag barrier_tag = tag_of(Channel::program, 3);
 
 Vector bytes(Node& node, std::int64_t count) {
   return node.zeros(static_cast<std::size_t>((count + 3) / 4));

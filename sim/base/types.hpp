@@ -17,17 +17,33 @@ struct BatchName {
   Step draw;
 };
 
-/// Names a message among those of one (source, destination) pair. Plain numbers below 2^48 are free for
-/// programs; every protocol in `algorithms/` takes its own channel, so that its tags meet nobody else's.
+/// Names a message among those of one (source, destination) pair: a number below 2^48 in a channel. See tag_of().
 using Tag = std::uint64_t;
+
+/// What a message is for. Plain numbers, channel `program`, are a program's own; every shared protocol takes another
+/// channel, so that its tags meet nobody else's. See describe_tag().
+enum class Channel : std::uint16_t {
+  program,
+  collective,
+  activation,
+  partial,
+  entry,
+  request,
+  reply,
+  done,
+  tracker,
+  pairwise,
+  drift,
+  chain
+};
 
 inline constexpr int tag_number_bits = 48;
 inline constexpr int tag_part_bits = 16;  // the upper ones of a number, see tag_of_part()
 
-/// Tag `number` (< 2^48) of `channel`; channel 0 is the programs' own.
-constexpr Tag make_tag(std::uint16_t channel, std::uint64_t number) {
+/// Tag `number` (below 2^48, such as a step) of `channel`.
+constexpr Tag tag_of(Channel channel, std::int64_t number = 0) {
   return (static_cast<Tag>(channel) << tag_number_bits) |
-         (number & ((Tag{1} << tag_number_bits) - 1));
+         (static_cast<Tag>(number) & ((Tag{1} << tag_number_bits) - 1));
 }
 
 /// Tag of the part `i` (modulo 2^16) of what goes by `tag`, if that is sent in several messages and its number is below

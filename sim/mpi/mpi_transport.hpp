@@ -21,7 +21,7 @@
 #include "sim/base/backoff.hpp"
 #include "sim/base/memory.hpp"
 #include "sim/mpi/census.hpp"
-#include "sim/mpi/channel.hpp"
+#include "sim/mpi/mpi_channel.hpp"
 #include "sim/mpi/gradient_worker.hpp"
 #include "sim/mpi/mpi_session.hpp"
 #include "sim/mpi/node_block.hpp"
@@ -138,7 +138,7 @@ class MpiTransport final : public Transport {
   ComputeGraph& graph_;
   const GradientDuration duration_;
   const NodeBlock block_;
-  Channel channel_;
+  MpiChannel channel_;
   Census census_;
   std::deque<Arrival> arrived_;  // to be delivered, in order
 

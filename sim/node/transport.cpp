@@ -1,9 +1,11 @@
 #include "sim/node/transport.hpp"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <memory>
 #include <new>
+#include <string_view>
 
 #include <fmt/core.h>
 
@@ -11,11 +13,22 @@
 #include "sim/node/peers.hpp"
 
 namespace starling {
+namespace {
+
+constexpr std::array<std::string_view, 12> channel_names{
+    "program", "collective", "activation", "partial",  "entry", "request",
+    "reply",   "done",       "tracker",    "pairwise", "drift", "chain"};
+static_assert(channel_names.size() == static_cast<std::size_t>(Channel::chain) + 1);
+
+}  // namespace
+
 std::string describe_tag(Tag tag) {
-  const auto channel = tag >> tag_number_bits;
+  const std::size_t channel = tag >> tag_number_bits;
   const auto part = (tag >> (tag_number_bits - tag_part_bits)) & ((Tag{1} << tag_part_bits) - 1);
   const auto number = tag & ((Tag{1} << (tag_number_bits - tag_part_bits)) - 1);
-  return (channel == 0 ? "" : fmt::format("channel {}, ", channel)) +
+  const std::string name = channel < channel_names.size() ? std::string(channel_names[channel])
+                                                          : fmt::format("channel {}", channel);
+  return (channel == static_cast<std::size_t>(Channel::program) ? "" : name + ", ") +
          fmt::format("tag {}", number) + (part == 0 ? "" : fmt::format(", part {}", part));
 }
 

@@ -23,7 +23,7 @@ namespace starling {
 /// Duration of the gradient that a node computes at its local step, of that batch: the compute-time model.
 using GradientDuration = std::function<Duration(NodeId node, Step step, BatchName batch)>;
 
-/// "tag 7", or "channel 9, tag 7" of a shared protocol.
+/// "tag 7", or "reply, tag 7" of another channel than the programs' own.
 std::string describe_tag(Tag tag);
 
 class Transport {

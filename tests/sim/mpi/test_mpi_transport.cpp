@@ -104,6 +104,8 @@ TEST_CASE("every node lives in the block of its rank, and blocks differ by one n
 
 // --- Messages ------------------------------------------------------------------------------------
 
+constexpr Tag last_tag = tag_of(static_cast<Channel>(65535), 9);
+
 Task<> pass_vectors(Node& node, ComputeGraph& graph) {
   // Sizes on both sides of what MPI sends at once and what it sends on demand; a slice; nothing at
   // all.
@@ -112,18 +114,18 @@ Task<> pass_vectors(Node& node, ComputeGraph& graph) {
   node.send(right_of(node), 1, counting(graph, 3, start), 0.1 * node.id());
   node.send(right_of(node), 2, big);
   node.send(right_of(node), 3, big.slice(17, 5));
-  node.send(right_of(node), make_tag(65535, 9), {}, -1e300);
+  node.send(right_of(node), last_tag, {}, -1e300);
   Vector doubled = counting(graph, 10, 0);
   doubled.scale(2);  // not computed yet when it is sent
   node.send(right_of(node), 4, doubled);
 
   const NodeId left = left_of(node);
   const auto from = static_cast<float>(left);
-  const Message last = co_await node.receive(left, make_tag(65535, 9));
+  const Message last = co_await node.receive(left, last_tag);
   CHECK(!last.values);
   CHECK(last.number == -1e300);
   CHECK(last.source == left);
-  CHECK(last.tag == make_tag(65535, 9));
+  CHECK(last.tag == last_tag);
   const Message first = co_await node.receive(left, 1);
   CHECK(is_counting(graph, first.values, 3, from));
   CHECK(first.number == 0.1 * left);

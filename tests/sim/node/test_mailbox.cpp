@@ -6,6 +6,7 @@
 
 #include "sim/base/random.hpp"
 #include "sim/node/mailbox.hpp"
+#include "sim/node/transport.hpp"
 
 namespace starling::test_mailbox {
 namespace {
@@ -115,6 +116,13 @@ TEST_CASE("among many messages the same are found as by looking at one after the
   }
   CHECK(most > 300);
   CHECK(mailbox.unreceived(0) == 0);
+}
+
+TEST_CASE("tags are told by channel, number and part") {
+  CHECK(describe_tag(7) == "tag 7");
+  CHECK(describe_tag(tag_of(Channel::collective, 2)) == "collective, tag 2");
+  CHECK(describe_tag(tag_of_part(tag_of(Channel::chain, 5), 3)) == "chain, tag 5, part 3");
+  CHECK(describe_tag(tag_of(static_cast<Channel>(99), 1)) == "channel 99, tag 1");
 }
 
 }  // namespace starling::test_mailbox

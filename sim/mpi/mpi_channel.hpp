@@ -1,4 +1,4 @@
-// Channel: messages between ranks. Nothing in here waits; progress() is called again and again.
+// MpiChannel: messages between ranks. Nothing in here waits; progress() is called again and again.
 //
 // On the wire a message is a header (one MPI message) and, if it has a vector, its numbers (further
 // ones, straight from and into the rows of the compute graph: no copy). Header and numbers travel
@@ -27,11 +27,11 @@ struct Arrival {
   Message message;
 };
 
-class Channel {
+class MpiChannel {
  public:
   /// Of a run with `nodes` nodes. Both outlive the channel. The graph's backend must keep its rows in host memory.
-  Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes);
-  ~Channel();
+  MpiChannel(MpiSession& session, ComputeGraph& graph, NodeId nodes);
+  ~MpiChannel();
 
   /// Sends `message` to node `to`, which lives on `rank`. Computes its vector now if need be.
   void send(int rank, NodeId to, const Message& message);

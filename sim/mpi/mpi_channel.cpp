@@ -1,4 +1,4 @@
-#include "sim/mpi/channel.hpp"
+#include "sim/mpi/mpi_channel.hpp"
 
 #include <algorithm>
 #include <array>
@@ -98,7 +98,7 @@ std::size_t pieces_of(std::size_t bytes) { return (bytes + largest_piece - 1) / 
 
 }  // namespace
 
-struct Channel::State {
+struct MpiChannel::State {
   /// What a send needs until it is complete: its header, or the vector that its bytes belong to.
   struct Kept {
     std::unique_ptr<MessageHeader> header;
@@ -254,7 +254,7 @@ struct Channel::State {
   }
 };
 
-Channel::Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
+MpiChannel::MpiChannel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
     : state_(std::make_unique<State>(State{
           .graph = graph,
           .nodes = nodes,
@@ -270,9 +270,9 @@ Channel::Channel(MpiSession& session, ComputeGraph& graph, NodeId nodes)
           .dropped = {},
           .failure = {}})) {}
 
-Channel::~Channel() = default;
+MpiChannel::~MpiChannel() = default;
 
-void Channel::send(int rank, NodeId to, const Message& message) {
+void MpiChannel::send(int rank, NodeId to, const Message& message) {
   State& state = *state_;
   auto header =
       std::make_unique<MessageHeader>(MessageHeader{.tag = message.tag,
@@ -305,7 +305,7 @@ void Channel::send(int rank, NodeId to, const Message& message) {
   ++state.sent;
 }
 
-bool Channel::progress(std::deque<Arrival>& arrived) {
+bool MpiChannel::progress(std::deque<Arrival>& arrived) {
   State& state = *state_;
   bool any = state.sends.complete([](State::Kept& kept) { kept = {}; });
   for (int i = 0; i < most_headers && state.take_message(); ++i) any = true;
@@ -316,10 +316,10 @@ bool Channel::progress(std::deque<Arrival>& arrived) {
   return true;
 }
 
-const std::string& Channel::failure() const { return state_->failure; }
-std::int64_t Channel::sent() const { return state_->sent; }
-std::int64_t Channel::received() const { return state_->received; }
-std::size_t Channel::outstanding() const { return state_->sends.size(); }
-bool Channel::is_moving() const { return outstanding() > 0 || state_->receives.size() > 0; }
+const std::string& MpiChannel::failure() const { return state_->failure; }
+std::int64_t MpiChannel::sent() const { return state_->sent; }
+std::int64_t MpiChannel::received() const { return state_->received; }
+std::size_t MpiChannel::outstanding() const { return state_->sends.size(); }
+bool MpiChannel::is_moving() const { return outstanding() > 0 || state_->receives.size() > 0; }
 
 }  // namespace starling
