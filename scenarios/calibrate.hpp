@@ -84,7 +84,8 @@ Calibration calibrate(MpiSession& session, const Workload* workload,
 /// With what to_scenario_text() begins.
 constexpr std::string_view calibration_head = "# Measured by starling calibrate";
 
-/// The sections [network] and, if gradients were timed, [compute], with what was measured as comments.
-std::string to_scenario_text(const Calibration& calibration);
+/// The sections [network] and, if gradients were timed, [compute], with what was measured as comments. With `over_tcp`
+/// messages share links as connections of TCP do: by round-trip time, with acknowledgements on the way back.
+std::string to_scenario_text(const Calibration& calibration, bool over_tcp = false);
 
 }  // namespace starling

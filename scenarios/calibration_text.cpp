@@ -50,7 +50,7 @@ std::vector<std::string> Calibration::doubts() const {
   return sentences;
 }
 
-std::string to_scenario_text(const Calibration& c) {
+std::string to_scenario_text(const Calibration& c, bool over_tcp) {
   const auto list = [](const char* where, const LinkFigures& f) {
     return fmt::format("#   {:<14} L {}, o {}, g {}, 1/G {}; {} to a rank that is awake\n", where,
                        duration_text(f.latency), duration_text(f.overhead), duration_text(f.gap),
@@ -66,10 +66,12 @@ std::string to_scenario_text(const Calibration& c) {
         "# No link between hosts was measured: that of nodes on several hosts is as within one.\n";
   }
   const LinkFigures& link = c.between ? *c.between : *c.within;
-  text += "[network]\nkind = fluid\nfabric = crossbar\n";
+  text += fmt::format("[network]\nkind = {}\nfabric = crossbar\n", over_tcp ? "tcp" : "fluid");
   // A message crosses two links of a crossbar.
   text += fmt::format("latency = {}\n", duration_text(0.5 * (link.latency + 2 * link.overhead)));
   text += fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
+  // What was measured is of whole messages of MPI: slow start, headers and windows are in it.
+  if (over_tcp) text += "latency_factor = 1\nbandwidth_factor = 1\nwindow = 0 B\n";
   text += "concurrent = no\n";  // MPI has one connection per pair of ranks
   if (c.within) {
     text += fmt::format("nodes_per_host = {}\n", c.nodes_per_host());

@@ -43,7 +43,7 @@ void complete(std::vector<std::string>& words) {
 }
 
 void measure(MpiSession& session, std::vector<std::string> words,
-             const std::optional<std::string>& output) {
+             const std::optional<std::string>& output, bool over_tcp) {
   on_all_ranks(session, [&] {
     // Measuring takes its time, so what would be lost is told before.
     if (!output || session.rank() != 0) return;
@@ -75,7 +75,7 @@ void measure(MpiSession& session, std::vector<std::string> words,
   progress.clear();
   if (session.rank() != 0) return;
   for (const std::string& doubt : calibration.doubts()) say("starling: warning: {}\n", doubt);
-  const std::string text = to_scenario_text(calibration);
+  const std::string text = to_scenario_text(calibration, over_tcp);
   output ? write(text, *output) : fmt::print("{}", text);
 }
 
@@ -86,17 +86,20 @@ void calibrate_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("output,o", po::value<std::string>(),
                         "file to write (standard output if not given)");
+  options.add_options()("tcp", po::bool_switch(),
+                        "hosts talk by TCP, as on Ethernet: network.kind = tcp in place of fluid");
   po::variables_map values;
   if (!parse_arguments(arguments, "calibrate",
                        "mpirun -n RANKS starling calibrate [SCENARIO.ini [section.key=value ...]] "
-                       "[-o MACHINE.ini]",
+                       "[-o MACHINE.ini] [--tcp]",
                        options, values))
     return;
 #ifdef STARLING_HAVE_MPI
   std::optional<std::string> output;
   if (values.count("output") > 0) output = values["output"].as<std::string>();
   in_session([&](MpiSession& session) {
-    measure(session, values["words"].as<std::vector<std::string>>(), output);
+    measure(session, values["words"].as<std::vector<std::string>>(), output,
+            values["tcp"].as<bool>());
   });
 #else
   throw Error("this starling was built without MPI");

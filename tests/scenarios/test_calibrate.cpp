@@ -68,4 +68,14 @@ TEST_CASE("calibrate: times are written in the unit that suits them") {
   CHECK(text.find("\nlatency = 6.15 us\n") != std::string::npos);
 }
 
+TEST_CASE("calibrate: connections of TCP share what was measured, which holds their own costs") {
+  const Calibration measured = calibration({4, 26e-6, 38e-6, 45e-6});
+  const std::string fluid = to_scenario_text(measured), tcp = to_scenario_text(measured, true);
+  CHECK(fluid.find("\nkind = fluid\nfabric = crossbar\n") != std::string::npos);
+  CHECK(fluid.find("window") == std::string::npos);
+  CHECK(tcp.find("\nkind = tcp\nfabric = crossbar\n") != std::string::npos);
+  CHECK(tcp.find("\nlatency_factor = 1\nbandwidth_factor = 1\nwindow = 0 B\n") !=
+        std::string::npos);
+}
+
 }  // namespace starling::test_calibrate

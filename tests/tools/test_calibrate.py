@@ -142,6 +142,7 @@ class CalibrateTest(unittest.TestCase):
         said, table = self.validate("--hosts", "2", "--racks", "2", "--ranks", "4", "--algorithms", "allreduce", "swarm",
                                     "--sizes", "100 kB", "--gradients", "20 ms", "--steps", "5", "--repeats", "1")
         self.assertIn("# Measured by starling calibrate: 4 ranks on 2 hosts.", said)
+        self.assertIn("[network]\nkind = tcp\n", said)
         self.assertIn("nodes_per_host = 2", said)
         limit = float(re.search(r"^A cable carries (\S+) GB/s", said, re.M)[1])
         bandwidth = float(re.search(r"^bandwidth = (\S+) GB/s$", said, re.M)[1])
