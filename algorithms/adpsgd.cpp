@@ -92,10 +92,9 @@ AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& c
                  context.steps, settings.exchanges_per_step);
   settings.patience = read_patience(section);
   settings.codec = read_codec(section);
-  settings.takes_turns =
-      section.choice("neighbor", {"random", "cycle"}, "random",
-                     "with whom an active node averages next: a random neighbor, or all in turn") ==
-      "cycle";
+  settings.takes_turns = section.choice<bool>(
+      "neighbor", {{"random", false}, {"cycle", true}}, "random",
+      "with whom an active node averages next: a random neighbor, or all in turn");
   const std::string pairs = section.choice(
       "pairs", {"topology", "bipartite", "bipartite_exponential"}, "topology",
       "who may average: neighbors, all of them active; neighbors, odd nodes active and even ones "

@@ -288,19 +288,19 @@ Task<> run(Node& node, const AsyncDilocoSettings& settings) {
 Program async_diloco(const Section& section, const Context& context) {
   AsyncDilocoSettings settings;
   settings.period = read_period(section, context, 50);
-  const std::string rule =
-      section.choice("rule", {"delayed_nesterov", "delayed", "vanilla"}, "delayed_nesterov",
-                     "how the server applies what arrives");
-  settings.rule = rule == "vanilla"   ? MergeRule::vanilla
-                  : rule == "delayed" ? MergeRule::delayed
-                                      : MergeRule::delayed_nesterov;
+  settings.rule =
+      section.choice<MergeRule>("rule",
+                                {{"delayed_nesterov", MergeRule::delayed_nesterov},
+                                 {"delayed", MergeRule::delayed},
+                                 {"vanilla", MergeRule::vanilla}},
+                                "delayed_nesterov", "how the server applies what arrives");
   if (settings.rule == MergeRule::vanilla) {
     settings.weight = read_positive(
         section, "weight", 1 / std::sqrt(static_cast<double>(context.nodes)),
         "factor before the progress of one arrival; 1 / sqrt(run.nodes) if not given");
     settings.damps_stale =
-        section.choice("stale_progress", {"full", "damped"}, "full",
-                       "whether progress is divided by sqrt(1 + staleness)") == "damped";
+        section.choice<bool>("stale_progress", {{"full", false}, {"damped", true}}, "full",
+                             "whether progress is divided by sqrt(1 + staleness)");
   } else {
     settings.delay =
         read_at_least(section, "delay", context.nodes, 1,
@@ -322,8 +322,8 @@ Program async_diloco(const Section& section, const Context& context) {
         "grace", Duration{}, "time the server waits for others after an arrival");
   }
   settings.is_dynamic =
-      section.choice("local_steps", {"fixed", "by_speed"}, "fixed",
-                     "inner steps of a block: period, or fewer on slower nodes") == "by_speed";
+      section.choice<bool>("local_steps", {{"fixed", false}, {"by_speed", true}}, "fixed",
+                           "inner steps of a block: period, or fewer on slower nodes");
   settings.outer =
       read_outer_optimizer(section, settings.rule == MergeRule::vanilla ? 0.07 : 0.7, 0.9);
   section.expect(settings.rule != MergeRule::delayed_nesterov ||

@@ -333,11 +333,11 @@ Program async_parameter_server(const Section& section, const Context& context) {
   warn_beyond_run(section, "fetch_period", settings.fetch_period, context,
                   "nodes fetch once, at their end");
   settings.is_staleness_aware =
-      section.choice("stale_gradients", {"full", "divided"}, "full",
-                     "whether a gradient is divided by its staleness") == "divided";
-  const std::string consistency = section.choice("consistency", {"none", "bounded"}, "none",
-                                                 "whether fast nodes wait for slow ones");
-  if (consistency == "bounded") {
+      section.choice<bool>("stale_gradients", {{"full", false}, {"divided", true}}, "full",
+                           "whether a gradient is divided by its staleness");
+  const bool is_bounded = section.choice<bool>("consistency", {{"none", false}, {"bounded", true}},
+                                               "none", "whether fast nodes wait for slow ones");
+  if (is_bounded) {
     settings.staleness_bound =
         read_at_least(section, "staleness_bound", 3, 0,
                       "pushes by which a node that fetches may be ahead of the slowest");

@@ -84,12 +84,10 @@ Program bmuf(const Section& section, const Context& context) {
   settings.block_momentum = read_share_below_1(
       section, "block_momentum", 1 - 1.0 / context.nodes,
       "share of the last block's step that is kept; 1 - 1 / run.nodes if not given");
-  const std::string filter = section.choice(
-      "filter", {"nbm", "cbm", "released"}, "nbm",
+  using Filter = BmufSettings::Filter;
+  settings.filter = section.choice<Filter>(
+      "filter", {{"nbm", Filter::nbm}, {"cbm", Filter::cbm}, {"released", Filter::released}}, "nbm",
       "block momentum: Nesterov (nbm), classical (cbm), or Nesterov as in fairseq (released)");
-  settings.filter = filter == "nbm"   ? BmufSettings::Filter::nbm
-                    : filter == "cbm" ? BmufSettings::Filter::cbm
-                                      : BmufSettings::Filter::released;
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
   settings.mean = read_block_mean(section, context, settings.momentum_policy);

@@ -102,13 +102,13 @@ Task<> mix_old(Node& node, const ChocoSettings& settings) {
 Program choco(const Section& section, const Context& context) {
   ChocoSettings settings;
   settings.mixes_new =
-      section.choice("order", {"mix_new", "mix_old"}, "mix_new",
-                     "mix with the estimates of this step, or of the step "
-                     "before, whose codes travel during the gradient") == "mix_new";
-  settings.starts_at_model =
-      section.choice("first_estimate", {"zero", "model"}, "zero",
-                     "where estimates begin: at zero, as in the papers, or at the model all nodes "
-                     "start from") == "model";
+      section.choice<bool>("order", {{"mix_new", true}, {"mix_old", false}}, "mix_new",
+                           "mix with the estimates of this step, or of the step "
+                           "before, whose codes travel during the gradient");
+  settings.starts_at_model = section.choice<bool>(
+      "first_estimate", {{"zero", false}, {"model", true}}, "zero",
+      "where estimates begin: at zero, as in the papers, or at the model all nodes "
+      "start from");
   settings.codec = read_plain_codec(section, "none", "", true, &context.workload.tensors);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context);

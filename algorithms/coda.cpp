@@ -147,7 +147,7 @@ Program coda(const Section& section, const Context& context) {
                  settings.dual_batches);
   settings.mean = read_block_mean(section, context);
   settings.optimizer = read_optimizer(section, context);
-  section.expect(settings.optimizer.schedule == "constant", "schedule",
+  section.expect(settings.optimizer.schedule == OptimizerSettings::Schedule::constant, "schedule",
                  "must be constant: the stages of coda set the learning rate");
   section.finish();
 

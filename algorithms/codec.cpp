@@ -65,20 +65,21 @@ class Keys {
                 "scale what is read down, so that it loses less than all there is");
   }
   LevelCoding level_coding(bool is_max_norm) const {
-    const bool is_elias =
-        choice("coding", {"fixed", "elias"}, "fixed",
-               "what is charged: fields of one width, or the bound of Elias's code where that is "
-               "shorter") == "elias";
-    section_.expect(!is_elias || !is_max_norm, name("coding"),
+    const auto coding = choice<LevelCoding>(
+        "coding", {{"fixed", LevelCoding::fixed}, {"elias", LevelCoding::elias}}, "fixed",
+        "what is charged: fields of one width, or the bound of Elias's code where that is "
+        "shorter");
+    section_.expect(coding == LevelCoding::fixed || !is_max_norm, name("coding"),
                     "= elias needs norm = euclidean, which its bound is for");
-    return is_elias ? LevelCoding::elias : LevelCoding::fixed;
+    return coding;
   }
   bool flag(std::string_view key, bool fallback, std::string_view help) const {
     return section_.optional<bool>(name(key), fallback, help);
   }
-  std::string choice(std::string_view key, std::vector<std::string> options,
-                     std::string_view fallback, std::string_view help) const {
-    return section_.choice(name(key), std::move(options), fallback, help);
+  template <class T>
+  T choice(std::string_view key, const std::vector<Option<T>>& options, std::string_view fallback,
+           std::string_view help) const {
+    return section_.choice(name(key), options, fallback, help);
   }
   std::string name(std::string_view key) const { return prefix_ + std::string(key); }
 
@@ -153,8 +154,8 @@ constexpr Reader readers[] = {
      [](const Keys& keys) -> CodecRead {
        const std::uint32_t levels = keys.count("levels", 7, 1, 32767, "quantization levels");
        const std::uint32_t bucket = keys.bucket();
-       const bool is_max = keys.choice("norm", {"euclidean", "max"}, "euclidean",
-                                       "what levels are relative to") == "max";
+       const bool is_max = keys.choice<bool>("norm", {{"euclidean", false}, {"max", true}},
+                                             "euclidean", "what levels are relative to");
        const bool contracts = keys.contracts();
        const LevelCoding coding = keys.level_coding(is_max);
        return {levels_codec(levels, bucket, is_max, contracts, coding),
@@ -196,8 +197,8 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
   std::string help = "how vectors are compressed before they are sent";
   if (!has_reference)
     help += "; not by a lattice, as receivers have no vector near the one that is sent";
-  const std::string kind =
-      keys.choice("compression", std::move(kinds), fallback, help + std::string(note));
+  const std::string kind = section.choice(keys.name("compression"), std::move(kinds), fallback,
+                                          help + std::string(note));
   const auto found = std::ranges::find(readers, kind, &Reader::kind);
   ensure(found != std::end(readers), "a choice is one of its options");
   CodecRead read = found->read(keys);

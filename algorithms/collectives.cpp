@@ -352,24 +352,24 @@ NodeId read_collective_group(const Section& section) {
 }
 
 CollectiveKind read_collective(const Section& section, std::string_view fallback) {
-  const std::string name = section.choice(
+  using enum CollectiveKind;
+  const auto kind = section.choice<CollectiveKind>(
       "collective",
-      {"ring", "recursive_doubling", "rabenseifner", "tree", "by_size", "hierarchical"}, fallback,
+      {{"ring", ring},
+       {"recursive_doubling", recursive_doubling},
+       {"rabenseifner", rabenseifner},
+       {"tree", tree},
+       {"by_size", by_size},
+       {"hierarchical", hierarchical}},
+      fallback,
       "how models or gradients are summed over all nodes; unless their number is a "
       "power of two, all but rings first fold pairs of nodes, which then send up to "
       "twice the bytes; by_size: see collective_switch; hierarchical: rings of two "
       "levels, see collective_group");
-  if (name == "ring") return CollectiveKind::ring;
-  if (name == "tree") return CollectiveKind::tree;
-  if (name == "by_size") {
-    static_cast<void>(read_collective_switch(section));  // values are in the ExchangePlan
-    return CollectiveKind::by_size;
-  }
-  if (name == "hierarchical") {
-    static_cast<void>(read_collective_group(section));
-    return CollectiveKind::hierarchical;
-  }
-  return name == "rabenseifner" ? CollectiveKind::rabenseifner : CollectiveKind::recursive_doubling;
+  // Their values are in the ExchangePlan.
+  if (kind == by_size) static_cast<void>(read_collective_switch(section));
+  if (kind == hierarchical) static_cast<void>(read_collective_group(section));
+  return kind;
 }
 
 Vector combine(std::span<const Vector> values, CollectiveKind kind) {

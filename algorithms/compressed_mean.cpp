@@ -68,11 +68,11 @@ CodedMean::Settings read_mean_compression(const Section& section, const Context&
   settings.compression = read_compression(section, feeds_back, "; codes do not add, see code_route",
                                           asks_owners ? nullptr : tensors);
   if (settings.is_exact()) return settings;
-  settings.by_owners =
-      section.choice("code_route", {"gather", "owners"}, "gather",
-                     "how codes become a mean: each node's goes to all others, who add up; or "
-                     "pieces of it to the nodes that own them, whose means, encoded again, go to "
-                     "all, message by message whatever network.collectives says") == "owners";
+  settings.by_owners = section.choice<bool>(
+      "code_route", {{"gather", false}, {"owners", true}}, "gather",
+      "how codes become a mean: each node's goes to all others, who add up; or "
+      "pieces of it to the nodes that own them, whose means, encoded again, go to "
+      "all, message by message whatever network.collectives says");
   if (!settings.by_owners) warn_of_gathering(section, *settings.compression.codec, context.nodes);
   return settings;
 }

@@ -195,16 +195,18 @@ Task<> run(Node& node, const CompressedParameterServerSettings& settings) {
 
 Program compressed_parameter_server(const Section& section, const Context& context) {
   CompressedParameterServerSettings settings;
-  const std::string direction =
-      section.choice("direction", {"uplink", "both", "downlink"}, "uplink",
-                     "which messages are compressed: to the server, from it");
-  settings.sends_union = direction == "uplink";
+  enum class Direction { uplink, both, downlink };
+  const auto direction = section.choice<Direction>(
+      "direction",
+      {{"uplink", Direction::uplink}, {"both", Direction::both}, {"downlink", Direction::downlink}},
+      "uplink", "which messages are compressed: to the server, from it");
+  settings.sends_union = direction == Direction::uplink;
   settings.uplink = exact_codec();
   settings.downlink = exact_codec();
   const Tensors tensors = &context.workload.tensors;
-  if (direction != "downlink")
+  if (direction != Direction::downlink)
     settings.uplink = read_plain_codec(section, "top_k", "", false, tensors);
-  if (direction != "uplink")
+  if (direction != Direction::uplink)
     settings.downlink = read_plain_codec(section, "top_k", "downlink_", false, tensors);
   settings.gap_period = read_at_least(section, "gap_period", 0, 0,
                                       "steps between two records of compression_gap; 0: never");

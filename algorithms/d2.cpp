@@ -101,9 +101,8 @@ void warn_of_divergence(const Section& section, const Topology& topology) {
 Program d2(const Section& section, const Context& context) {
   D2Settings settings;
   settings.is_damped =
-      section.choice("mixing", {"d2", "exact_diffusion"}, "d2",
-                     "mix with W, or with (I + W) / 2, which works for any symmetric W") ==
-      "exact_diffusion";
+      section.choice<bool>("mixing", {{"d2", false}, {"exact_diffusion", true}}, "d2",
+                           "mix with W, or with (I + W) / 2, which works for any symmetric W");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "d2", context.topology);

@@ -155,10 +155,9 @@ Task<> run(Node& node, const DasgdSettings& settings) {
 Program dasgd(const Section& section, const Context& context) {
   DasgdSettings settings;
   settings.period = read_period(section, context, 4);
-  const std::string merge = section.choice(
-      "merge", {"mix", "delta", "anchor"}, "mix",
+  settings.merge = section.choice<Merge>(
+      "merge", {{"mix", Merge::mix}, {"delta", Merge::delta}, {"anchor", Merge::anchor}}, "mix",
       "how a late average enters the model: weighted, as a correction, by an anchor");
-  settings.merge = merge == "mix" ? Merge::mix : merge == "delta" ? Merge::delta : Merge::anchor;
   if (settings.merge == Merge::anchor) {
     settings.delay = settings.period;
     settings.pull =

@@ -92,9 +92,8 @@ Program def(const Section& section, const Context& context) {
       read_at_least(section, "residual_period", 0, 0,
                     "exchanges between two averages of the residuals of all nodes; 0: none");
   settings.is_averaged =
-      section.choice("evaluate", {"shared", "averaged"}, "shared",
-                     "model that is evaluated: x, or x less the mean residual (DEF-A)") ==
-      "averaged";
+      section.choice<bool>("evaluate", {{"shared", false}, {"averaged", true}}, "shared",
+                           "model that is evaluated: x, or x less the mean residual (DEF-A)");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context, 0.9);
   section.finish();

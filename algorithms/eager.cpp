@@ -122,13 +122,9 @@ Program eager(const Section& section, const Context& context) {
                    "must be from 1 to {}, got {}", context.nodes, initiators);
     settings.initiators = static_cast<NodeId>(initiators);
   }
-  settings.late =
-      section.choice(
-          "late", {"accumulate", "drop"}, "accumulate",
-          "a gradient that missed its operation: added to the next one, or replaced by it") ==
-              "drop"
-          ? LatePolicy::drop
-          : LatePolicy::accumulate;
+  settings.late = section.choice<LatePolicy>(
+      "late", {{"accumulate", LatePolicy::accumulate}, {"drop", LatePolicy::drop}}, "accumulate",
+      "a gradient that missed its operation: added to the next one, or replaced by it");
   settings.full_every =
       read_at_least(section, "full_every", 0, 0,
                     "every so many-th operation waits for all (32 in the released code); 0: none");
@@ -143,8 +139,8 @@ Program eager(const Section& section, const Context& context) {
                     "models are never made equal");
   }
   settings.is_average =
-      section.choice("synchronize", {"average", "broadcast"}, "average",
-                     "all go on with the mean model, or with that of node 0") == "average";
+      section.choice<bool>("synchronize", {{"average", true}, {"broadcast", false}}, "average",
+                           "all go on with the mean model, or with that of node 0");
   if (settings.is_average) settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context);
   section.finish();

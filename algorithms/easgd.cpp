@@ -107,8 +107,8 @@ Program easgd(const Section& section, const Context& context) {
                  "must be positive and at most 1 / nodes = {}, got {}", 1.0 / context.nodes,
                  settings.elasticity);
   settings.is_synchronous =
-      section.choice("order", {"synchronous", "asynchronous"}, "synchronous",
-                     "all nodes at once, or each when it gets there") == "synchronous";
+      section.choice<bool>("order", {{"synchronous", true}, {"asynchronous", false}}, "synchronous",
+                           "all nodes at once, or each when it gets there");
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, "keep", settings.is_synchronous);

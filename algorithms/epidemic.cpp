@@ -207,18 +207,19 @@ Program epidemic(const Section& section, const Context& context) {
       context.nodes - 1, "nodes that each model is sent to, s; log2 of the nodes if not given");
   settings.receivers = static_cast<NodeId>(receivers);
   settings.is_oracle =
-      section.choice("graph", {"local", "oracle"}, "local",
-                     "receivers drawn by each node for itself, or a regular graph for all") ==
-      "oracle";
-  const std::string agreement =
-      section.choice("agreement", {"shared_random", "notices", "deadline"}, "shared_random",
-                     "how a node knows that a round is complete: from shared random numbers, "
-                     "because those that do "
-                     "not send say so, or not at all: it ends after a timeout");
-  settings.end = agreement == "notices"    ? EpidemicSettings::End::notices
-                 : agreement == "deadline" ? EpidemicSettings::End::deadline
-                                           : EpidemicSettings::End::shared_random;
-  if (settings.end == EpidemicSettings::End::deadline) {
+      section.choice<bool>("graph", {{"local", false}, {"oracle", true}}, "local",
+                           "receivers drawn by each node for itself, or a regular graph for all");
+  using End = EpidemicSettings::End;
+  settings.end =
+      section.choice<End>("agreement",
+                          {{"shared_random", End::shared_random},
+                           {"notices", End::notices},
+                           {"deadline", End::deadline}},
+                          "shared_random",
+                          "how a node knows that a round is complete: from shared random numbers, "
+                          "because those that do "
+                          "not send say so, or not at all: it ends after a timeout");
+  if (settings.end == End::deadline) {
     settings.timeout = section.required<Duration>(
         "timeout", "time that a node waits for models after it has sent its own");
     expect_whole(section, "agreement = deadline: models go in one piece");

@@ -82,8 +82,8 @@ Task<> combine_while_adapt(Node& node, const GradientTrackingSettings& settings)
 Program gradient_tracking(const Section& section, const Context& context) {
   GradientTrackingSettings settings;
   settings.adapt_then_combine =
-      section.choice("order", {"adapt_then_combine", "combine_while_adapt"}, "adapt_then_combine",
-                     "average and step: step first, or at once") == "adapt_then_combine";
+      section.choice<bool>("order", {{"adapt_then_combine", true}, {"combine_while_adapt", false}},
+                           "adapt_then_combine", "average and step: step first, or at once");
   if (!settings.adapt_then_combine)
     expect_whole(section, "order = combine_while_adapt: model and estimate go in one message");
   settings.codec = read_codec(section);

@@ -80,12 +80,10 @@ Program local_gossip(const Section& section, const Context& context) {
       section, "auxiliary", 0, 0, context.nodes - 1,
       "so many nodes, from the first on, only mix and compute no gradients; samples, epochs and "
       "throughput count their steps, too"));
-  const bool is_matching =
-      section.choice(
-          "mixing", {"topology", "random_matching"}, "topology",
-          "mix over the whole topology, or in random pairs of its neighbors; pairs with lattice "
-          "codes both take the mean of what these say, which moves the mean model") ==
-      "random_matching";
+  const bool is_matching = section.choice<bool>(
+      "mixing", {{"topology", false}, {"random_matching", true}}, "topology",
+      "mix over the whole topology, or in random pairs of its neighbors; pairs with lattice "
+      "codes both take the mean of what these say, which moves the mean model");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,

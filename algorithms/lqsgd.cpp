@@ -257,17 +257,16 @@ Task<> run(Node& node, const LqsgdSettings& settings) {
 Program lqsgd(const Section& section, const Context& context) {
   LqsgdSettings settings;
   settings.is_star =
-      section.choice("route", {"star", "tree"}, "star",
-                     "codes go to a leader and back, or up and down a binary tree") == "star";
+      section.choice<bool>("route", {{"star", true}, {"tree", false}}, "star",
+                           "codes go to a leader and back, or up and down a binary tree");
   settings.bits =
       static_cast<std::uint32_t>(read_whole(section, "bits", 8, 2, 16, "bits of an entry"));
   settings.margin =
       read_between(section, "margin", 1.5, 1, 1000,
                    "how much more gradients may differ than those of the last step did");
   settings.is_rotated =
-      section.choice("rotation", {"none", "hadamard"}, "none",
-                     "turn vectors at random, which spreads what is large in few entries") ==
-      "hadamard";
+      section.choice<bool>("rotation", {{"none", false}, {"hadamard", true}}, "none",
+                           "turn vectors at random, which spreads what is large in few entries");
   // Each level adds half a cell to the radius, y / (2^bits - 1). What comes back with the next bound must be less than y.
   const auto nodes = static_cast<std::uint32_t>(context.nodes);
   const int levels = settings.is_star ? 1 : std::bit_width(nodes) - 1;

@@ -54,9 +54,10 @@ Program moniqua(const Section& section, const Context& context) {
   section.expect(theta >= Floats::min() && theta <= Floats::max(), "theta",
                  "must be from {:.3g} to {:.3g}, got {}", Floats::min(), Floats::max(), theta);
   const std::int64_t bits = read_whole(section, "bits", 8, 1, 24, "bits of an entry");
-  const bool is_shifted = section.choice("rounding", {"nearest", "shifted"}, "nearest",
-                                         "to the nearest point, or after a random shift that all "
-                                         "nodes share, which is unbiased") == "shifted";
+  const bool is_shifted =
+      section.choice<bool>("rounding", {{"nearest", false}, {"shifted", true}}, "nearest",
+                           "to the nearest point, or after a random shift that all "
+                           "nodes share, which is unbiased");
   settings.codec = lattice_codec(theta, static_cast<std::uint32_t>(bits), is_shifted);
   settings.consensus_rate = read_consensus_rate(section, 1, "few bits");
   settings.optimizer = read_optimizer(section, context);

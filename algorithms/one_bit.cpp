@@ -89,10 +89,10 @@ Program one_bit(const Section& section, const Context& context) {
   settings.exact_steps =
       read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");
   warn_beyond_run(section, "exact_steps", settings.exact_steps, context, "nothing is compressed");
-  settings.owners_step =
-      section.choice("steps_by", {"owners", "nodes"}, "owners",
-                     "who turns gradients into steps: owners of pieces, from the mean, or every "
-                     "node before it is sent") == "owners";
+  settings.owners_step = section.choice<bool>(
+      "steps_by", {{"owners", true}, {"nodes", false}}, "owners",
+      "who turns gradients into steps: owners of pieces, from the mean, or every "
+      "node before it is sent");
   settings.rescales_residual = settings.owners_step && read_rescales_residual(section);
   settings.optimizer = read_optimizer(section, context);
   expect_whole_gradient(section, settings.optimizer, !settings.owners_step,

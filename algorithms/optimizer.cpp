@@ -16,6 +16,7 @@ namespace starling::algorithms {
 namespace {
 
 using Rule = OptimizerSettings::Rule;
+using Schedule = OptimizerSettings::Schedule;
 
 void read_momentum(const Section& section, double fallback, OptimizerSettings& s) {
   s.momentum = read_share_below_1(section, "momentum", fallback,
@@ -42,9 +43,15 @@ void read_projection(const Section& section, const Context& context, OptimizerSe
 
 /// How the learning rate changes.
 void read_schedule(const Section& section, const Context& context, OptimizerSettings& s) {
-  s.schedule = section.choice("schedule",
-                              {"constant", "step", "cosine", "inverse", "inverse_root", "cyclic"},
-                              "constant", "how the learning rate changes with the node's step");
+  s.schedule =
+      section.choice<Schedule>("schedule",
+                               {{"constant", Schedule::constant},
+                                {"step", Schedule::step},
+                                {"cosine", Schedule::cosine},
+                                {"inverse", Schedule::inverse},
+                                {"inverse_root", Schedule::inverse_root},
+                                {"cyclic", Schedule::cyclic}},
+                               "constant", "how the learning rate changes with the node's step");
   s.warmup_steps =
       read_at_least(section, "warmup_steps", 0, 0, "steps of linear rise to learning_rate");
   warn_beyond_run(section, "warmup_steps", s.warmup_steps, context,
@@ -52,19 +59,19 @@ void read_schedule(const Section& section, const Context& context, OptimizerSett
   s.warmup_from = read_share_below_1(section, "warmup_from", 0,
                                      "share of learning_rate that it rises from in the warm-up");
   section.expect(s.warmup_from == 0 || s.warmup_steps > 0, "warmup_from", "needs warmup_steps > 0");
-  if (s.schedule == "inverse" || s.schedule == "inverse_root") {
+  if (s.schedule == Schedule::inverse || s.schedule == Schedule::inverse_root) {
     s.decay_offset = read_positive(section, "decay_offset", std::nullopt,
                                    "so many steps after the warm-up the learning rate is half, or "
                                    "for inverse_root 1 / sqrt(2)");
   }
-  if (s.schedule == "cyclic") {
+  if (s.schedule == Schedule::cyclic) {
     s.cycle_steps = section.required<std::int64_t>(
         "cycle_steps", "steps in which the learning rate falls, again and again");
     section.expect(s.cycle_steps >= 1, "cycle_steps", "must be at least 1, got {}", s.cycle_steps);
     s.cycle_floor = read_between(section, "cycle_floor", 0.01, 0, 1,
                                  "share of learning_rate in the last step of a cycle");
   }
-  if (s.schedule != "step") return;
+  if (s.schedule != Schedule::step) return;
   s.decay_steps = section.numbers(
       "decay_steps", {},
       "steps, from 0, at which the learning rate falls; those within the warm-up act at its end");
@@ -88,18 +95,26 @@ void read_schedule(const Section& section, const Context& context, OptimizerSett
 void read_rule(const Section& section, std::string_view prefix, double epsilon,
                OptimizerSettings& settings) {
   const auto key = [prefix](std::string_view name) { return fmt::format("{}{}", prefix, name); };
-  std::vector<std::string> rules{"sgd", "adagrad", "adam"};
+  struct Meaning {
+    Rule rule;
+    bool decouples_decay = false;
+    bool projects = false;
+  };
+  std::vector<Option<Meaning>> rules{
+      {"sgd", {Rule::sgd}}, {"adagrad", {Rule::adagrad}}, {"adam", {Rule::adam}}};
   if (prefix.empty()) {  // outer steps know no weight decay, nor a gradient at the model
-    rules.insert(rules.end(), {"adamw", "sgdp", "adamp"});
+    rules.insert(rules.end(), {{"adamw", {Rule::adam, true}},
+                               {"sgdp", {Rule::sgd, true, true}},
+                               {"adamp", {Rule::adam, true, true}}});
   }
-  const std::string rule =
+  const Meaning meaning =
       section.choice(key("optimizer"), rules, "sgd",
                      prefix.empty() ? "how a gradient becomes a step"
                                     : "how progress becomes a step of the shared model");
-  if (rule == "sgd") return;
-  settings.rule = rule == "sgdp" ? Rule::sgd : rule == "adagrad" ? Rule::adagrad : Rule::adam;
-  settings.projects = rule == "sgdp" || rule == "adamp";
-  settings.decouples_decay = settings.projects || rule == "adamw";
+  settings.rule = meaning.rule;
+  settings.decouples_decay = meaning.decouples_decay;
+  settings.projects = meaning.projects;
+  if (settings.is_sgd()) return;
   if (settings.rule == Rule::adam) {
     settings.beta1 =
         read_share_below_1(section, key("beta1"), 0.9, "share of the first moments kept");
@@ -155,7 +170,7 @@ double OptimizerSettings::rate(Step k) const {
         learning_rate * static_cast<double>(k + 1) / static_cast<double>(warmup_steps);
     return warmup_from * learning_rate + (1 - warmup_from) * risen;
   }
-  if (schedule == "cosine") {
+  if (schedule == Schedule::cosine) {
     const double span = static_cast<double>(std::max<Step>(1, steps - warmup_steps));
     const double done = std::min(1.0, static_cast<double>(k - warmup_steps) / span);
     return learning_rate * 0.5 * (1 + exact_cos_turns(0.5 * done));
@@ -167,7 +182,7 @@ double OptimizerSettings::rate(Step k) const {
   if (decay_offset > 0) {
     const double since = static_cast<double>(k - std::max<Step>(0, warmup_steps - 1));
     const double share = decay_offset / (decay_offset + since);
-    return learning_rate * (schedule == "inverse" ? share : std::sqrt(share));
+    return learning_rate * (schedule == Schedule::inverse ? share : std::sqrt(share));
   }
   double rate = learning_rate;
   if (decay_factor == 1) return rate;

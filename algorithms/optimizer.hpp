@@ -60,6 +60,7 @@ namespace starling::algorithms {
 
 struct OptimizerSettings {
   enum class Rule { sgd, adagrad, adam };
+  enum class Schedule { constant, step, cosine, inverse, inverse_root, cyclic };
 
   Rule rule = Rule::sgd;         // sgdp's is sgd, adamw's and adamp's adam
   bool decouples_decay = false;  // adamw, sgdp, adamp: weight decay is of the step
@@ -75,7 +76,7 @@ struct OptimizerSettings {
   double weight_decay_ratio = 0.1;
   std::vector<WeightMatrix> matrices;
   double clip_norm = 0;  // 0: as they come
-  std::string schedule;  // constant, step, cosine, inverse, inverse_root, cyclic
+  Schedule schedule = Schedule::constant;
   std::vector<double> decay_steps;
   double decay_factor = 0.1;
   double decay_offset = 0;

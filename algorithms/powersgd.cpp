@@ -287,15 +287,15 @@ Program powersgd(const Section& section, const Context& context) {
   settings.exact_steps =
       read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");
   warn_beyond_run(section, "exact_steps", settings.exact_steps, context, "nothing is compressed");
-  settings.is_residual_local =
-      section.choice("residual", {"local", "mean"}, "local",
-                     "what a node keeps: what its own gradient lost (the paper), or its difference "
-                     "from the common result (the authors' code)") == "local";
+  settings.is_residual_local = section.choice<bool>(
+      "residual", {{"local", true}, {"mean", false}}, "local",
+      "what a node keeps: what its own gradient lost (the paper), or its difference "
+      "from the common result (the authors' code)");
   settings.rescales_residual = read_rescales_residual(section);
-  settings.alternates =
-      section.choice("sides", {"both", "alternating"}, "both",
-                     "thin matrices that a step improves: both, in two allreduces, or one in turn, "
-                     "in one (the authors' later library)") == "alternating";
+  settings.alternates = section.choice<bool>(
+      "sides", {{"both", false}, {"alternating", true}}, "both",
+      "thin matrices that a step improves: both, in two allreduces, or one in turn, "
+      "in one (the authors' later library)");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context);
   if (context.workload.matrices.empty())

@@ -139,14 +139,21 @@ std::vector<NodeId> exponential_distances(NodeId nodes, int powers, bool both_wa
 }  // namespace
 
 PushSchedule::PushSchedule(const Section& section, const Context& context) {
-  const std::string schedule = section.choice(
-      "peers", {"one_peer", "two_peer", "four_peer", "both_ways", "topology"}, "one_peer",
+  struct Peers {
+    int number;
+    bool both_ways = false;
+  };
+  const auto peers = section.choice<Peers>(
+      "peers",
+      {{"one_peer", {1}},
+       {"two_peer", {2}},
+       {"four_peer", {4}},
+       {"both_ways", {1, true}},
+       {"topology", {0}}},
+      "one_peer",
       "whom a node sends to: one, two or four exponential peers, one on either side "
       "in turn, or all neighbors");
-  peers_ = schedule == "topology"    ? 0
-           : schedule == "two_peer"  ? 2
-           : schedule == "four_peer" ? 4
-                                     : 1;
+  peers_ = peers.number;
   if (peers_ == 0) section.note_other("topology");
   const int powers = powers_below(context.nodes);
   const auto distances = section.optional<std::int64_t>(
@@ -155,13 +162,11 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
   section.expect(distances >= 0 && distances <= powers, "distances",
                  "must be from 0 to {} with {} nodes, got {}", powers, context.nodes, distances);
   section.expect(distances == 0 || peers_ > 0, "distances", "needs exponential peers");
-  distances_ =
-      exponential_distances(context.nodes, distances == 0 ? powers : static_cast<int>(distances),
-                            schedule == "both_ways");
+  distances_ = exponential_distances(
+      context.nodes, distances == 0 ? powers : static_cast<int>(distances), peers.both_ways);
   is_uniform_ =
-      section.choice("weights", {"uniform", "topology"}, "uniform",
-                     "shares: 1 / (receivers + 1) each, or the topology's mixing weights") ==
-      "uniform";
+      section.choice<bool>("weights", {{"uniform", true}, {"topology", false}}, "uniform",
+                           "shares: 1 / (receivers + 1) each, or the topology's mixing weights");
   section.expect(is_uniform_ || peers_ == 0, "weights", "= topology needs peers = topology");
   section.expect(is_uniform_ || has_unit_columns(context.topology), "weights",
                  "= topology needs mixing weights whose columns sum to one");

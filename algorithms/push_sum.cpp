@@ -121,8 +121,8 @@ Program push_sum(const Section& section, const Context& context) {
   settings.send_chance =
       read_share_above_0(section, "send_chance", 1.0, "chance that a node sends after a step");
   settings.is_applied_to_model =
-      section.choice("gradient", {"model", "numerator"}, "model",
-                     "what a step is subtracted from: s / w, or s") == "model";
+      section.choice<bool>("gradient", {{"model", true}, {"numerator", false}}, "model",
+                           "what a step is subtracted from: s / w, or s");
   settings.patience = read_patience(section);
   settings.optimizer = read_optimizer(section, context);
   section.note_other("topology");

@@ -53,12 +53,13 @@ void expect_whole(const Section& section, std::string_view because) {
 ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry) {
   ExchangeSettings settings;
   if ((entry.offers & pieces) != 0) {
-    const std::string granularity =
-        section.choice("exchange", {"whole", "buckets", "tensors"}, "whole",
-                       "how models travel: in one piece, or one piece after the other");
-    if (granularity != "whole") settings.granularity = Granularity::tensors;
-    if (granularity == "buckets") {
-      settings.granularity = Granularity::buckets;
+    settings.granularity = section.choice<Granularity>(
+        "exchange",
+        {{"whole", Granularity::whole},
+         {"buckets", Granularity::buckets},
+         {"tensors", Granularity::tensors}},
+        "whole", "how models travel: in one piece, or one piece after the other");
+    if (settings.granularity == Granularity::buckets) {
       settings.bucket_bytes = section
                                   .optional<Bytes>("bucket_size", Bytes{settings.bucket_bytes},
                                                    "tensors are gathered up to this size")
@@ -68,10 +69,10 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
     }
   }
   if ((entry.offers & overlap) != 0) {
-    settings.overlaps_backward =
-        section.choice("overlap", {"none", "backward"}, "none",
-                       "whether a piece leaves when the backward pass has come to it, which takes "
-                       "as long for each tensor, whatever its size") == "backward";
+    settings.overlaps_backward = section.choice<bool>(
+        "overlap", {{"none", false}, {"backward", true}}, "none",
+        "whether a piece leaves when the backward pass has come to it, which takes "
+        "as long for each tensor, whatever its size");
   }
   if ((entry.offers & coded_whole) != 0) expect_whole_if_coded(section, settings);
   // Nodes of AD-PSGD then average a copy in host memory, in pieces or not.

@@ -176,14 +176,15 @@ Program slowmo(const Section& section, const Context& context) {
       read_positive(section, "slow_learning_rate", 1.0, "factor of the slow step (alpha)");
   slow.momentum =
       read_share_below_1(section, "slow_momentum", 0.5, "share of the last slow step kept (beta)");
-  const std::string base =
-      section.choice("base", {"local", "gossip", "sgp", "overlap_sgp", "adpsgd"}, "local",
-                     "what happens inside a block");
-  if (base == "gossip") return over<PlainSteps<true>>(slow, section, context);
-  if (base == "sgp") return over<SgpSteps>(slow, section, context);
-  if (base == "overlap_sgp") return over<OverlapSgpSteps>(slow, section, context);
-  if (base == "adpsgd") return over<AdpsgdSteps>(slow, section, context);
-  return over<PlainSteps<false>, false>(slow, section, context);
+  using Maker = Program(Slow, const Section&, const Context&);
+  const auto make = section.choice<Maker*>("base",
+                                           {{"local", over<PlainSteps<false>, false>},
+                                            {"gossip", over<PlainSteps<true>>},
+                                            {"sgp", over<SgpSteps>},
+                                            {"overlap_sgp", over<OverlapSgpSteps>},
+                                            {"adpsgd", over<AdpsgdSteps>}},
+                                           "local", "what happens inside a block");
+  return make(slow, section, context);
 }
 
 }  // namespace starling::algorithms

@@ -170,18 +170,23 @@ Task<> one_sided(Node& node, const SwarmSettings& settings) {
 
 Program swarm(const Section& section, const Context& context) {
   SwarmSettings settings;
-  const std::string averaging =
-      section.choice("averaging", {"non_blocking", "blocking", "one_sided"}, "non_blocking",
-                     "non_blocking: each node begins one exchange per phase, with what the partner "
-                     "last offered, so it takes part in two on average (a message of a lattice has "
-                     "two codes then); blocking: waits for the partner's phase, one; one_sided: "
-                     "reads the partner's model, which stays (PopSGD)");
-  const bool is_blocking = averaging == "blocking";
+  enum class Averaging { non_blocking, blocking, one_sided };
+  const auto averaging = section.choice<Averaging>(
+      "averaging",
+      {{"non_blocking", Averaging::non_blocking},
+       {"blocking", Averaging::blocking},
+       {"one_sided", Averaging::one_sided}},
+      "non_blocking",
+      "non_blocking: each node begins one exchange per phase, with what the partner "
+      "last offered, so it takes part in two on average (a message of a lattice has "
+      "two codes then); blocking: waits for the partner's phase, one; one_sided: "
+      "reads the partner's model, which stays (PopSGD)");
+  const bool is_blocking = averaging == Averaging::blocking;
   settings.local_steps =
       read_period(section, context, 3, "local_steps", "steps between two averagings, H");
   settings.is_geometric =
-      section.choice("phase", {"fixed", "geometric"}, "fixed",
-                     "exactly H steps, or a random number with mean H") == "geometric";
+      section.choice<bool>("phase", {{"fixed", false}, {"geometric", true}}, "fixed",
+                           "exactly H steps, or a random number with mean H");
   settings.alone_steps = read_at_least(
       section, "alone_steps", 0, 0, "steps of each node before its first phase, without exchanges");
   warn_beyond_run(section, "alone_steps", settings.alone_steps, context, "nodes never average");
@@ -190,7 +195,8 @@ Program swarm(const Section& section, const Context& context) {
   settings.optimizer = read_optimizer(section, context);
   section.note_other("topology");
   section.finish();
-  if (averaging == "one_sided") return [settings](Node& node) { return one_sided(node, settings); };
+  if (averaging == Averaging::one_sided)
+    return [settings](Node& node) { return one_sided(node, settings); };
   if (!is_blocking) return [settings](Node& node) { return non_blocking(node, settings); };
   const auto matching = std::make_shared<Matching>(context.nodes);
   return [settings, matching](Node& node) { return blocking(node, matching, settings); };

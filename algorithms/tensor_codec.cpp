@@ -76,9 +76,10 @@ class OfTensors final : public Codec {
 
 std::vector<std::size_t> read_unit(const Section& section, const std::vector<std::size_t>& tensors,
                                    std::string_view fallback, std::string_view key) {
-  const bool is_by_tensor = section.choice(key, {"model", "tensors"}, fallback,
-                                           "what is compressed by itself: the whole model, or each "
-                                           "of its tensors") == "tensors";
+  const bool is_by_tensor =
+      section.choice<bool>(key, {{"model", false}, {"tensors", true}}, fallback,
+                           "what is compressed by itself: the whole model, or each "
+                           "of its tensors");
   return is_by_tensor ? tensors : std::vector<std::size_t>{};
 }
 

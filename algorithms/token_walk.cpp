@@ -80,9 +80,8 @@ Task<> run(Node& node, const TokenWalkSettings& settings) {
 
 Program token_walk(const Section& section, const Context& context) {
   TokenWalkSettings settings;
-  settings.is_cyclic =
-      section.choice("walk", {"random", "cyclic"}, "random",
-                     "to a random neighbor, or through all nodes in turn") == "cyclic";
+  settings.is_cyclic = section.choice<bool>("walk", {{"random", false}, {"cyclic", true}}, "random",
+                                            "to a random neighbor, or through all nodes in turn");
   settings.optimizer = read_optimizer(section, context);
   if (!settings.is_cyclic) section.note_other("topology");
   const auto chance = [](double from, double to) { return 1 / std::max(from, to); };

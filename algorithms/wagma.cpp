@@ -134,18 +134,16 @@ Program wagma(const Section& section, const Context& context) {
   settings.group_size = static_cast<NodeId>(size);
   settings.tau = read_at_least(section, "tau", 10, 1, "every tau-th step averages over all nodes");
   warn_beyond_run(section, "tau", settings.tau, context, "groups alone average");
-  settings.is_dynamic = section.choice("groups", {"dynamic", "fixed"}, "dynamic",
-                                       "whether groups rotate from step to step") == "dynamic";
-  settings.activation =
-      section.choice("activation", {"solo", "full"}, "solo",
-                     "who may start a group operation: the first that comes, or nobody before all "
-                     "members are there") == "solo"
-          ? ActivationPolicy::solo
-          : ActivationPolicy::full;
-  settings.is_released =
-      section.choice("rule", {"paper", "released"}, "paper",
-                     "step before averaging, late models once more; or as the authors' code: step "
-                     "after it, every node's model once more") == "released";
+  settings.is_dynamic = section.choice<bool>("groups", {{"dynamic", true}, {"fixed", false}},
+                                             "dynamic", "whether groups rotate from step to step");
+  settings.activation = section.choice<ActivationPolicy>(
+      "activation", {{"solo", ActivationPolicy::solo}, {"full", ActivationPolicy::full}}, "solo",
+      "who may start a group operation: the first that comes, or nobody before all "
+      "members are there");
+  settings.is_released = section.choice<bool>(
+      "rule", {{"paper", false}, {"released", true}}, "paper",
+      "step before averaging, late models once more; or as the authors' code: step "
+      "after it, every node's model once more");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context);
   settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");

@@ -3,6 +3,7 @@
 // every default filled in, and `starling list` can show the keys of every component without building it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include <fmt/core.h>
 
+#include "sim/base/error.hpp"
 #include "sim/base/time.hpp"
 #include "sim/base/units.hpp"
 
@@ -36,6 +38,13 @@ struct KeyUse {
 
   /// The words that a choice is one of; none of another type.
   std::vector<std::string> options() const;
+};
+
+/// A word that a choice offers, and what it stands for.
+template <class T>
+struct Option {
+  std::string_view word;
+  T value;
 };
 
 /// Thrown by finish() (and by fail()) of a probe; see Section::probe.
@@ -72,6 +81,18 @@ class Section {
   std::string choice(std::string_view key, std::vector<std::string> options,
                      std::string_view fallback, std::string_view help,
                      const std::vector<std::string>& summaries = {}) const;
+
+  /// The same, for what the word stands for.
+  template <class T>
+  T choice(std::string_view key, const std::vector<Option<T>>& options, std::string_view fallback,
+           std::string_view help) const {
+    std::vector<std::string> words;
+    for (const Option<T>& option : options) words.emplace_back(option.word);
+    const std::string word = choice(key, std::move(words), fallback, help);
+    const auto found = std::ranges::find(options, word, &Option<T>::word);
+    ensure(found != options.end(), "a fallback that is no option");
+    return found->value;
+  }
 
   /// Comma-separated list of numbers, or `fallback`.
   std::vector<double> numbers(std::string_view key, std::vector<double> fallback,

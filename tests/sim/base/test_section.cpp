@@ -194,6 +194,19 @@ TEST_CASE("a choice is one of its options") {
         "ring.ini:16: algorithm.mode must be one of strict, fast, got fats; did you mean fast?");
 }
 
+TEST_CASE("words of a choice may stand for values") {
+  const Section section = section_of({{"order", "before"}, {"mode", "fats"}});
+  const std::vector<Option<int>> orders{{"after", 1}, {"before", -1}};
+  CHECK(section.choice("order", orders, "after", "") == -1);
+  CHECK(section.choice("other", orders, "after", "") == 1);
+  CHECK(section.uses().back().type == "after|before");
+  CHECK(section.uses().back().fallback == "after");
+  CHECK(mistake([&] {
+          section.choice<bool>("mode", {{"strict", true}, {"fast", false}}, "strict", "");
+        }) ==
+        "ring.ini:16: algorithm.mode must be one of strict, fast, got fats; did you mean fast?");
+}
+
 TEST_CASE("summaries of options serve hints") {
   const Section section = section_of({{"kind", "SwarmSGD"}});
   CHECK(
