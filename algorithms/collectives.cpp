@@ -335,22 +335,6 @@ CollectiveKind kind_for(const Node& node, const Vector& v, CollectiveKind kind) 
 
 }  // namespace
 
-std::int64_t read_collective_switch(const Section& section) {
-  return section
-      .optional<Bytes>("collective_switch", Bytes{ExchangeSettings{}.collective_switch},
-                       "largest piece that by_size sums by recursive doubling")
-      .count;
-}
-
-NodeId read_collective_group(const Section& section) {
-  const auto group = section.optional<std::int64_t>(
-      "collective_group", ExchangeSettings{}.collective_group,
-      "consecutive nodes, such as those of a host, that form a lower ring; if the "
-      "nodes that sum do not divide into equal groups, one ring of all");
-  section.expect_range("collective_group", group, 1, std::numeric_limits<NodeId>::max());
-  return static_cast<NodeId>(group);
-}
-
 CollectiveKind read_collective(const Section& section, std::string_view fallback) {
   using enum CollectiveKind;
   const auto kind = section.choice<CollectiveKind>(
@@ -366,9 +350,18 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
       "power of two, all but rings first fold pairs of nodes, which then send up to "
       "twice the bytes; by_size: see collective_switch; hierarchical: rings of two "
       "levels, see collective_group");
-  // Their values are in the ExchangePlan.
-  if (kind == by_size) static_cast<void>(read_collective_switch(section));
-  if (kind == hierarchical) static_cast<void>(read_collective_group(section));
+  const ExchangeSettings usual;
+  if (kind == by_size) {
+    section.optional<Bytes>("collective_switch", Bytes{usual.collective_switch},
+                            "largest piece that by_size sums by recursive doubling");
+  }
+  if (kind == hierarchical) {
+    const auto group = section.optional<std::int64_t>(
+        "collective_group", usual.collective_group,
+        "consecutive nodes, such as those of a host, that form a lower ring; if the "
+        "nodes that sum do not divide into equal groups, one ring of all");
+    section.expect_range("collective_group", group, 1, std::numeric_limits<NodeId>::max());
+  }
   return kind;
 }
 

@@ -39,12 +39,9 @@
 
 namespace starling::algorithms {
 
-/// Reads the key `collective` of an algorithm's section.
+/// Reads the key `collective` of an algorithm's section, and notes and checks `collective_switch` and `collective_group`, whose
+/// values are in the ExchangePlan.
 CollectiveKind read_collective(const Section& section, std::string_view fallback = "rabenseifner");
-/// Reads the key `collective_switch`: bytes up to which `by_size` takes recursive doubling.
-std::int64_t read_collective_switch(const Section& section);
-/// Reads the key `collective_group`: nodes that `hierarchical` takes for a host.
-NodeId read_collective_group(const Section& section);
 
 /// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the await) of their
 /// `v`, all of one size. Every member gets the same bits. `tag` names the operation: unique among those that may

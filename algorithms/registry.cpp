@@ -2,11 +2,12 @@
 
 #include "algorithms/registry.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include <fmt/core.h>
 
-#include "algorithms/collectives.hpp"
 #include "sim/base/kinds.hpp"
 
 namespace starling::algorithms {
@@ -81,9 +82,12 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
                  "overlap",
                  "= backward needs exchange = buckets or tensors: a whole model leaves when its "
                  "gradient is complete");
-  // Out of copies: read_collective() is who notes the keys, in their place behind `collective`.
-  settings.collective_switch = read_collective_switch(Section(section));
-  settings.collective_group = read_collective_group(Section(section));
+  // read_collective() notes the keys, and refuses a group out of range.
+  settings.collective_switch =
+      section.peek<Bytes>("collective_switch", Bytes{settings.collective_switch}).count;
+  const auto group = section.peek<std::int64_t>("collective_group", settings.collective_group);
+  settings.collective_group =
+      static_cast<NodeId>(std::clamp<std::int64_t>(group, 1, std::numeric_limits<NodeId>::max()));
   return settings;
 }
 
