@@ -37,7 +37,7 @@ Task<> run(Node& node, const AllreduceSettings& settings) {
     const Gradient g = co_await node.gradient_in_pieces(x);
     const Time begin = node.now();
     Vector mean = co_await allreduce(node, everybody, tag_of(Channel::collective, k), g.values,
-                                     settings.collective, dividing, settings.gathered);
+                                     settings.collective, settings.gathered);
     node.record("exchange_time", k, to_seconds(node.now() - begin));
     mean.scale(1.0 / node.nodes());
     optimizer.update(x, mean, x, k);

@@ -33,7 +33,7 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
 
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                      CollectiveKind kind) {
-  Vector sum = co_await allreduce(node, members, tag, std::move(v), kind, dividing);
+  Vector sum = co_await allreduce(node, members, tag, std::move(v), kind);
   sum.scale(1.0 / static_cast<double>(members.size()));
   co_return sum;
 }

@@ -392,7 +392,7 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
 }
 
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind, int arrays, std::int64_t gathered) {
+                       CollectiveKind kind, std::int64_t gathered) {
   if (members.size() == 1) co_return v;
   const Cut cut(node, v);
   const Time begin = node.begin_exchange();
@@ -418,7 +418,7 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     } else {
       total = co_await sum_of_piece(node, members, own, part, way);
     }
-    co_await node.operate(total, arrays);
+    co_await node.operate(total, 1);
     co_await node.copy(copied);
     node.stage_in(part);
     sums.add(std::move(total));

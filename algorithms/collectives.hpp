@@ -45,15 +45,12 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
 
 /// Sum over `members` (sorted, the same list on each, containing the caller; must outlive the await) of their
 /// `v`, all of one size. Every member gets the same bits. `tag` names the operation: unique among those that may
-/// be under way between two members at one time. `arrays` is what the program's own loop over the sum costs,
-/// see Node::operate(). Tensors of a bucket are copied into a buffer and out of it (Node::copy()), as Horovod does. With
+/// be under way between two members at one time. That the program goes through the sum once, to divide it, is counted here
+/// (Node::operate()). Tensors of a bucket are copied into a buffer and out of it (Node::copy()), as Horovod does. With
 /// `gathered` the last piece (the first tensors of the model) is not summed: each member brings a list of so many bytes,
 /// all get all lists, and each adds up for itself, on the device.
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind, int arrays = 0, std::int64_t gathered = 0);
-
-/// `arrays` of a program whose loop divides the sum: it goes through it once.
-inline constexpr int dividing = 1;
+                       CollectiveKind kind, std::int64_t gathered = 0);
 
 using Join = std::function<Vector(std::span<const Vector>)>;
 
