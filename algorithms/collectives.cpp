@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "algorithms/pieces.hpp"
@@ -211,20 +212,15 @@ class Hosts {
     const auto host_of = [group](NodeId member) { return member / group; };
     const auto [first, last] = std::ranges::equal_range(members, host_of(node.id()), {}, host_of);
     own_ = {first, last};
-    const std::size_t size = own_.size();
-    bool are_equal = members.size() % size == 0;  // seen alike by all
-    for (std::size_t at = 0; are_equal && at < members.size(); at += size) {
-      const NodeId host = host_of(members[at]);
-      are_equal = host_of(members[at + size - 1]) == host &&
-                  (at + size == members.size() || host_of(members[at + size]) != host);
-    }
-    if (!are_equal) {
+    const NodeId nodes = node.nodes();
+    const bool are_all = std::ssize(members) == nodes;
+    if (are_all ? nodes > group && nodes % group != 0 : !are_equal(members, host_of)) {
       own_ = members.subspan(place_of(node, members), 1);
       across_ = members;
-    } else if (members.data() == node.everybody().data() && std::ssize(own_) == group) {
+    } else if (are_all && nodes >= group) {
       across_ = node.of_same_place();  // n^2 / group in all, were there a list for each
     } else {
-      for (std::size_t at = place_of(node, own_); at < members.size(); at += size)
+      for (std::size_t at = place_of(node, own_); at < members.size(); at += own_.size())
         list_.push_back(members[at]);
       across_ = list_;
     }
@@ -236,13 +232,25 @@ class Hosts {
   std::span<const NodeId> across() const { return across_; }
 
  private:
+  /// Whether all hosts have as many members as the caller's: seen alike by all.
+  template <class HostOf>
+  bool are_equal(std::span<const NodeId> members, const HostOf& host_of) const {
+    const std::size_t size = own_.size();
+    if (members.size() % size != 0) return false;
+    for (std::size_t at = 0; at < members.size(); at += size) {
+      const NodeId host = host_of(members[at]);
+      if (host_of(members[at + size - 1]) != host) return false;
+      if (at > 0 && host_of(members[at - 1]) == host) return false;
+    }
+    return true;
+  }
+
   std::span<const NodeId> own_, across_;
   std::vector<NodeId> list_;  // behind across_, if nobody else has it
 };
 
 /// The sum of one piece by hosts.
-Task<Vector> sum_by_hosts(Node& node, std::span<const NodeId> members, Tag tag, Vector v) {
-  const Hosts hosts(node, members);
+Task<Vector> sum_by_hosts(Node& node, const Hosts& hosts, Tag tag, Vector v) {
   const std::span<const NodeId> own = hosts.own();
   const std::size_t n = own.size();
   const std::size_t me = place_of(node, own);
@@ -395,6 +403,8 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
                        CollectiveKind kind, std::int64_t gathered) {
   if (members.size() == 1) co_return v;
   const Cut cut(node, v);
+  std::optional<Hosts> hosts;
+  if (kind == CollectiveKind::hierarchical) hosts.emplace(node, members);
   const Time begin = node.begin_exchange();
   Parts sums(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
@@ -409,14 +419,13 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
       sums.add(std::move(total));
       continue;
     }
-    const CollectiveKind way = kind_for(node, part, kind);
     const std::int64_t copied = cut[i].is_bucket ? part.wire_bytes() : 0;
     co_await node.copy(copied);
     Vector total;
-    if (way == CollectiveKind::hierarchical) {
-      total = co_await sum_by_hosts(node, members, own, part);
+    if (hosts) {
+      total = co_await sum_by_hosts(node, *hosts, own, part);
     } else {
-      total = co_await sum_of_piece(node, members, own, part, way);
+      total = co_await sum_of_piece(node, members, own, part, kind_for(node, part, kind));
     }
     co_await node.operate(total, 1);
     co_await node.copy(copied);

@@ -125,6 +125,7 @@ TEST_CASE("rings of two levels add up what they are made of, to the bit") {
   CHECK(by_hosts(8, 9) == ring);
   // Three, three and two: no chunks that fit each other.
   CHECK(by_hosts(8, 3) == ring);
+  CHECK(by_hosts(10, 4) == models(10, "ring"));
   // Another order of sums: equal to rounding.
   const auto fours = by_hosts(8, 4);
   CHECK(fours != ring);
