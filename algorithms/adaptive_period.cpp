@@ -121,7 +121,8 @@ Program adaptive_period(const Section& section, const Context& context) {
   section.expect(settings.high >= settings.low, "high", "must be at least low ({}), got {}",
                  settings.low, settings.high);
   settings.optimizer = read_optimizer(section, context);
-  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
+  settings.momentum_policy =
+      read_momentum_policy(section, settings.optimizer, MomentumPolicy::keep);
   settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -39,17 +39,13 @@ Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vecto
 }
 
 MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSettings& optimizer,
-                                    std::string_view fallback, bool can_average) {
-  std::vector<std::string> policies{"keep", "reset"};
-  if (can_average) policies.insert(policies.begin() + 1, "average");
-  const std::string policy =
-      section.choice("momentum_policy", policies, fallback,
-                     "what happens to momentum and moments when models are averaged; an average is "
-                     "summed as `collective` says, uncompressed");
-  expect_moments(section, optimizer, policy == fallback);
-  return policy == "keep"    ? MomentumPolicy::keep
-         : policy == "reset" ? MomentumPolicy::reset
-                             : MomentumPolicy::average;
+                                    MomentumPolicy fallback, bool can_average) {
+  std::vector<MomentumPolicy> offered{MomentumPolicy::keep, MomentumPolicy::reset};
+  if (can_average) offered.insert(offered.begin() + 1, MomentumPolicy::average);
+  return choose_momentum_policy(
+      section, optimizer, offered, fallback,
+      "what happens to momentum and moments when models are averaged; an average is "
+      "summed as `collective` says, uncompressed");
 }
 
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,

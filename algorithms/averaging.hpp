@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "algorithms/collectives.hpp"
+#include "algorithms/momentum_policy.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"
 
@@ -32,15 +33,9 @@ OptimizerSettings read_outer_optimizer(const Section& section, double learning_r
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                      CollectiveKind kind);
 
-/// What happens to local momentum and moments when models are averaged: each node keeps its own, takes
-/// their average as it takes that of the models, or forgets them. Averaging models alone is exact for
-/// a period of 1 only; for longer ones these are three algorithms. Gossip mixes moments, see
-/// moment_mixing.hpp.
-enum class MomentumPolicy { keep, average, reset };
-
-/// Reads `momentum_policy`. Without `can_average` only keep and reset are offered; without moments only `fallback` is.
+/// Reads `momentum_policy` of averages. Without `can_average` only keep and reset are offered; without moments only `fallback` is.
 MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSettings& optimizer,
-                                    std::string_view fallback, bool can_average = true);
+                                    MomentumPolicy fallback, bool can_average = true);
 /// Keeps, averages or forgets the momentum and moments of `optimizer`. They are averaged over `members`, first
 /// and second moments in one message, the bytes of one or two models.
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,

@@ -89,7 +89,8 @@ Program bmuf(const Section& section, const Context& context) {
       "filter", {{"nbm", Filter::nbm}, {"cbm", Filter::cbm}, {"released", Filter::released}}, "nbm",
       "block momentum: Nesterov (nbm), classical (cbm), or Nesterov as in fairseq (released)");
   settings.optimizer = read_optimizer(section, context);
-  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
+  settings.momentum_policy =
+      read_momentum_policy(section, settings.optimizer, MomentumPolicy::keep);
   settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

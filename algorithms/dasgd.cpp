@@ -177,8 +177,8 @@ Program dasgd(const Section& section, const Context& context) {
         read_between(section, "local_share", 0.25, 0, 1, "share of the own model in a merge");
   }
   settings.optimizer = read_optimizer(section, context);
-  settings.momentum_policy =
-      read_momentum_policy(section, settings.optimizer, "keep", settings.merge == Merge::mix);
+  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, MomentumPolicy::keep,
+                                                  settings.merge == Merge::mix);
   settings.mean = read_block_mean(section, context, settings.momentum_policy);
   if (settings.momentum_policy == MomentumPolicy::average) {
     expect_whole(section, "momentum_policy = average: moments travel behind the model");

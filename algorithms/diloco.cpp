@@ -58,7 +58,7 @@ Program diloco(const Section& section, const Context& context) {
   settings.period = read_period(section, context, 500);
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.inner = read_optimizer(section, context);
-  settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
+  settings.momentum_policy = read_momentum_policy(section, settings.inner, MomentumPolicy::keep);
   settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };

@@ -26,7 +26,7 @@ struct DpsgdSettings {
   bool adapt_then_combine;
   std::int64_t rounds;  // of mixing per step
   SharedCodec codec;
-  GossipMomentum momentum_policy;
+  MomentumPolicy momentum_policy;
   OptimizerSettings optimizer;
 };
 
@@ -67,8 +67,9 @@ Program dpsgd(const Section& section, const Context& context) {
   settings.rounds = read_whole(section, "rounds", 1, 1, 1000, "rounds of mixing per step");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
-  settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,
-                                                  settings.optimizer, {"keep", "mix"});
+  settings.momentum_policy =
+      read_gossip_momentum(section, context.topology, *settings.codec, settings.optimizer,
+                           {MomentumPolicy::keep, MomentumPolicy::mix});
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }

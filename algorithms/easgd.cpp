@@ -110,8 +110,8 @@ Program easgd(const Section& section, const Context& context) {
       section.choice<bool>("order", {{"synchronous", true}, {"asynchronous", false}}, "synchronous",
                            "all nodes at once, or each when it gets there");
   settings.optimizer = read_optimizer(section, context);
-  settings.momentum_policy =
-      read_momentum_policy(section, settings.optimizer, "keep", settings.is_synchronous);
+  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, MomentumPolicy::keep,
+                                                  settings.is_synchronous);
   if (settings.is_synchronous)
     settings.mean = read_block_mean(section, context, settings.momentum_policy);
   section.finish();

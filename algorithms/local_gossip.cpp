@@ -37,7 +37,7 @@ struct LocalGossipSettings {
   Step local_steps;  // H
   SharedCodec codec;
   NodeId auxiliary;  // v
-  GossipMomentum momentum_policy;
+  MomentumPolicy momentum_policy;
   OptimizerSettings optimizer;
 };
 
@@ -64,7 +64,7 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, const LocalGossipSett
         const NodeId peer = matching->partner(node, round);
         if (peer != node.id()) x = co_await average_with(node, peer, round, x, settings.codec);
       }
-      if (settings.momentum_policy == GossipMomentum::reset) optimizer.forget();
+      if (settings.momentum_policy == MomentumPolicy::reset) optimizer.forget();
     }
     node.end_step(k, x);
   }
@@ -86,9 +86,10 @@ Program local_gossip(const Section& section, const Context& context) {
       "codes both take the mean of what these say, which moves the mean model");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
-  settings.momentum_policy = read_gossip_momentum(section, context.topology, *settings.codec,
-                                                  settings.optimizer, {"keep", "mix", "reset"});
-  const bool mixes_moments = settings.momentum_policy == GossipMomentum::mix;
+  settings.momentum_policy =
+      read_gossip_momentum(section, context.topology, *settings.codec, settings.optimizer,
+                           {MomentumPolicy::keep, MomentumPolicy::mix, MomentumPolicy::reset});
+  const bool mixes_moments = settings.momentum_policy == MomentumPolicy::mix;
   section.expect(!mixes_moments || !is_matching, "momentum_policy",
                  "= mix needs mixing = topology");
   section.expect(!mixes_moments || settings.auxiliary == 0, "momentum_policy",

@@ -4,27 +4,25 @@
 
 namespace starling::algorithms {
 
-GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,
+MomentumPolicy read_gossip_momentum(const Section& section, const Topology& topology,
                                     const Codec& codec, const OptimizerSettings& optimizer,
-                                    const std::vector<std::string>& policies) {
+                                    const std::vector<MomentumPolicy>& offered) {
   section.note_other("topology");
-  const std::string policy =
-      section.choice("momentum_policy", policies, policies.front(),
-                     "what happens to momentum and moments when models are mixed");
-  expect_moments(section, optimizer, policy == policies.front());
-  const bool mixes_squares = policy == "mix" && optimizer.rule != OptimizerSettings::Rule::sgd;
+  const MomentumPolicy policy =
+      choose_momentum_policy(section, optimizer, offered, offered.front(),
+                             "what happens to momentum and moments when models are mixed");
+  const bool mixes_squares =
+      policy == MomentumPolicy::mix && optimizer.rule != OptimizerSettings::Rule::sgd;
   section.expect(!mixes_squares || least_weight(topology) >= 0, "momentum_policy",
                  "= mix of second moments needs mixing weights that are not negative");
   section.expect(!mixes_squares || codec.is_exact(), "momentum_policy",
                  "= mix of second moments needs compression = none, which keeps them positive");
-  return policy == "keep"  ? GossipMomentum::keep
-         : policy == "mix" ? GossipMomentum::mix
-                           : GossipMomentum::reset;
+  return policy;
 }
 
-std::unique_ptr<MomentMixing> mixing_of(GossipMomentum policy, Node& node, const SharedCodec& codec,
+std::unique_ptr<MomentMixing> mixing_of(MomentumPolicy policy, Node& node, const SharedCodec& codec,
                                         Optimizer& optimizer) {
-  if (policy != GossipMomentum::mix) return nullptr;
+  if (policy != MomentumPolicy::mix) return nullptr;
   return std::make_unique<MomentMixing>(node, codec, optimizer);
 }
 

@@ -15,23 +15,22 @@
 #include <memory>
 
 #include "algorithms/coded_exchange.hpp"
+#include "algorithms/momentum_policy.hpp"
 #include "algorithms/optimizer.hpp"
 
 namespace starling::algorithms {
 
-enum class GossipMomentum { keep, mix, reset };
-
-/// Reads `momentum_policy` of gossip over the graph; `policies` are those offered, the first by default. Mixing of
+/// Reads `momentum_policy` of gossip over the graph; the first that is `offered` is the default. Mixing of
 /// moments that must not become negative wants weights that are not, and a codec that loses nothing:
 /// second moments are small, and what it loses of a neighbor's is subtracted from one's own.
-GossipMomentum read_gossip_momentum(const Section& section, const Topology& topology,
+MomentumPolicy read_gossip_momentum(const Section& section, const Topology& topology,
                                     const Codec& codec, const OptimizerSettings& optimizer,
-                                    const std::vector<std::string>& policies);
+                                    const std::vector<MomentumPolicy>& offered);
 
 class MomentMixing;
 
 /// Mixing of the moments of `optimizer` where the policy asks for it, else null.
-std::unique_ptr<MomentMixing> mixing_of(GossipMomentum policy, Node& node, const SharedCodec& codec,
+std::unique_ptr<MomentMixing> mixing_of(MomentumPolicy policy, Node& node, const SharedCodec& codec,
                                         Optimizer& optimizer);
 
 /// The moments of one node's optimizer on their way through the neighbors. All nodes mix at the same

@@ -150,12 +150,6 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
   return s;
 }
 
-void expect_moments(const Section& section, const OptimizerSettings& optimizer, bool is_default) {
-  const bool has_moments = optimizer.rule != Rule::sgd || optimizer.momentum > 0;
-  section.expect(is_default || has_moments, "momentum_policy",
-                 "needs momentum > 0, or an optimizer with moments");
-}
-
 void expect_whole_gradient(const Section& section, const OptimizerSettings& optimizer,
                            bool is_whole, std::string_view because) {
   section.expect(is_whole || optimizer.clip_norm == 0, "clip_norm", "needs the whole gradient, {}",

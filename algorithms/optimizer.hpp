@@ -97,8 +97,6 @@ struct Context;
 /// Reads and checks the keys of the shared update rule; the caller calls section.finish(). `momentum` is the default of its key.
 OptimizerSettings read_optimizer(const Section& section, const Context& context,
                                  double momentum = 0);
-/// A `momentum_policy` other than the default would change nothing without momentum or moments: it is refused.
-void expect_moments(const Section& section, const OptimizerSettings& optimizer, bool is_default);
 /// Refuses what needs a whole gradient where none is: `because` "which none of 3 servers has".
 void expect_whole_gradient(const Section& section, const OptimizerSettings& optimizer,
                            bool is_whole, std::string_view because);

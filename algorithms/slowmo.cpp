@@ -150,7 +150,7 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
 template <class Base, bool sends = true>
 Program over(Slow slow, const Section& section, const Context& context) {
   const typename Base::Settings settings = Base::read(section, context);
-  slow.momentum_policy = read_momentum_policy(section, settings.optimizer, "reset");
+  slow.momentum_policy = read_momentum_policy(section, settings.optimizer, MomentumPolicy::reset);
   if (sends) {
     slow.mean.collective = read_collective(section);
   } else {

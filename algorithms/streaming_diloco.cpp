@@ -189,7 +189,7 @@ Program streaming_diloco(const Section& section, const Context& context) {
       read_between(section, "local_share", 0.5, 0, 0.999, "share of the own model in a merge");
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.inner = read_optimizer(section, context);
-  settings.momentum_policy = read_momentum_policy(section, settings.inner, "keep");
+  settings.momentum_policy = read_momentum_policy(section, settings.inner, MomentumPolicy::keep);
   settings.mean = read_block_mean(section, context, settings.momentum_policy, false);
   section.expect(settings.momentum_policy == MomentumPolicy::keep || !settings.inner.projects,
                  "optimizer",

@@ -146,7 +146,8 @@ Program wagma(const Section& section, const Context& context) {
       "after it, every node's model once more");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context);
-  settings.momentum_policy = read_momentum_policy(section, settings.optimizer, "keep");
+  settings.momentum_policy =
+      read_momentum_policy(section, settings.optimizer, MomentumPolicy::keep);
   section.finish();
   return [settings](Node& node) { return run(node, settings); };
 }
