@@ -15,7 +15,7 @@
 namespace starling::algorithms {
 namespace {
 
-class None final : public Codec {
+class NoCodec final : public Codec {
  public:
   Code encode(const Vector& v, const Random&) const override {
     return {v, 4 * static_cast<std::int64_t>(v.size())};
@@ -105,7 +105,7 @@ struct Reader {
 constexpr std::string_view with_reference = "lattice";  // the others need none
 
 constexpr Reader readers[] = {
-    {"none", [](const Keys&) -> CodecRead { return {std::make_shared<None>()}; }},
+    {"none", [](const Keys&) -> CodecRead { return {std::make_shared<NoCodec>()}; }},
     {"half", [](const Keys&) -> CodecRead { return {half_codec(false)}; }},
     {"bfloat", [](const Keys&) -> CodecRead { return {half_codec(true)}; }},
     {"float4",
@@ -228,7 +228,7 @@ SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
   return read_any_codec(section, fallback, prefix, is_contractive, false, "", tensors);
 }
 
-SharedCodec exact_codec() { return std::make_shared<None>(); }
+SharedCodec exact_codec() { return std::make_shared<NoCodec>(); }
 
 SharedCodec lattice_codec(double range, std::uint32_t bits, bool is_shifted) {
   const double cell = 2 * range / ((std::uint32_t{1} << bits) - 1);

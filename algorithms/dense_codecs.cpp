@@ -21,9 +21,9 @@ std::int64_t bytes_of(std::size_t fields, std::size_t bits) {
   return static_cast<std::int64_t>((fields * bits + 7) / 8);
 }
 
-class Half final : public Codec {
+class HalfCodec final : public Codec {
  public:
-  explicit Half(bool is_bfloat) : is_bfloat_(is_bfloat) {}
+  explicit HalfCodec(bool is_bfloat) : is_bfloat_(is_bfloat) {}
   Code encode(const Vector& v, const Random&) const override {
     return {transformed(ToHalf{is_bfloat_}, {v}), bytes_of(v.size(), bits_of_entry())};
   }
@@ -38,11 +38,11 @@ class Half final : public Codec {
   bool is_bfloat_;
 };
 
-class Levels final : public Codec {
+class LevelsCodec final : public Codec {
  public:
   /// Bucket 0: the whole vector.
-  Levels(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm, bool is_contractive,
-         LevelCoding coding)
+  LevelsCodec(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm, bool is_contractive,
+              LevelCoding coding)
       : levels_(levels),
         bucket_(bucket),
         is_max_norm_(is_max_norm),
@@ -95,10 +95,10 @@ class Levels final : public Codec {
   LevelCoding coding_;
 };
 
-class Float4 final : public Codec {
+class Float4Codec final : public Codec {
  public:
   /// Bucket 0: the whole vector.
-  explicit Float4(std::uint32_t bucket) : bucket_(bucket) {}
+  explicit Float4Codec(std::uint32_t bucket) : bucket_(bucket) {}
   Code encode(const Vector& v, const Random&) const override {
     const std::uint32_t bucket = bucket_of(bucket_, v.size());
     const std::size_t buckets = (v.size() + bucket - 1) / bucket;
@@ -117,9 +117,9 @@ class Float4 final : public Codec {
 };
 
 /// Codes of 1-bit SGD, with two values per column, one after the other.
-class ColumnSigns final : public Codec {
+class ColumnSignsCodec final : public Codec {
  public:
-  explicit ColumnSigns(std::vector<Columns> columns) : columns_(std::move(columns)) {}
+  explicit ColumnSignsCodec(std::vector<Columns> columns) : columns_(std::move(columns)) {}
   Code encode(const Vector& v, const Random&) const override {
     std::vector<Vector> words;
     std::int64_t bytes = bytes_of(v.size(), 1);
@@ -148,9 +148,9 @@ class ColumnSigns final : public Codec {
   std::vector<Columns> columns_;
 };
 
-class Signs final : public Codec {
+class SignsCodec final : public Codec {
  public:
-  explicit Signs(bool is_symmetric) : is_symmetric_(is_symmetric) {}
+  explicit SignsCodec(bool is_symmetric) : is_symmetric_(is_symmetric) {}
   Code encode(const Vector& v, const Random&) const override {
     return {transformed(ToSigns{is_symmetric_, narrow(v.size())}, {v}),
             (is_symmetric_ ? 4 : 8) + bytes_of(v.size(), bits_of_entry())};
@@ -162,16 +162,16 @@ class Signs final : public Codec {
   std::uint32_t bits_of_entry() const override { return 1; }
   bool is_unbiased() const override { return false; }
   SharedCodec of_columns(const std::vector<Columns>& columns) const override {
-    return is_symmetric_ ? nullptr : std::make_shared<ColumnSigns>(columns);
+    return is_symmetric_ ? nullptr : std::make_shared<ColumnSignsCodec>(columns);
   }
 
  private:
   bool is_symmetric_;
 };
 
-class Lattice final : public Codec {
+class LatticeCodec final : public Codec {
  public:
-  Lattice(double cell, std::uint32_t bits, bool is_shifted)
+  LatticeCodec(double cell, std::uint32_t bits, bool is_shifted)
       : cell_(cell), bits_(bits), is_shifted_(is_shifted) {}
   Code encode(const Vector& v, const Random& stream) const override {
     return {transformed(ToColors{cell_, bits_, is_shifted_, stream}, {v}),
@@ -192,15 +192,15 @@ class Lattice final : public Codec {
 
 }  // namespace
 
-SharedCodec half_codec(bool is_bfloat) { return std::make_shared<Half>(is_bfloat); }
-SharedCodec float4_codec(std::uint32_t bucket) { return std::make_shared<Float4>(bucket); }
+SharedCodec half_codec(bool is_bfloat) { return std::make_shared<HalfCodec>(is_bfloat); }
+SharedCodec float4_codec(std::uint32_t bucket) { return std::make_shared<Float4Codec>(bucket); }
 SharedCodec levels_codec(std::uint32_t levels, std::uint32_t bucket, bool is_max_norm,
                          bool is_contractive, LevelCoding coding) {
-  return std::make_shared<Levels>(levels, bucket, is_max_norm, is_contractive, coding);
+  return std::make_shared<LevelsCodec>(levels, bucket, is_max_norm, is_contractive, coding);
 }
-SharedCodec signs_codec(bool is_symmetric) { return std::make_shared<Signs>(is_symmetric); }
+SharedCodec signs_codec(bool is_symmetric) { return std::make_shared<SignsCodec>(is_symmetric); }
 SharedCodec lattice_codec_of_cell(double cell, std::uint32_t bits, bool is_shifted) {
-  return std::make_shared<Lattice>(cell, bits, is_shifted);
+  return std::make_shared<LatticeCodec>(cell, bits, is_shifted);
 }
 
 std::size_t bucket_words(std::size_t size, std::uint32_t bucket, std::size_t bits) {

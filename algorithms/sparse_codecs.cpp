@@ -22,7 +22,7 @@ std::uint32_t count_from(float threshold, const Vector& v) {
 }
 
 /// Positions, then values.
-class Sparse : public Codec {
+class SparseCodec : public Codec {
  public:
   Code encode(const Vector& v, const Random& stream) const override {
     const Vector words = chosen(v, stream);
@@ -39,9 +39,9 @@ class Sparse : public Codec {
   virtual Vector chosen(const Vector& v, const Random& stream) const = 0;
 };
 
-class TopK final : public Sparse {
+class TopKCodec final : public SparseCodec {
  public:
-  TopK(double keep, bool is_strict, std::vector<std::size_t> tensors)
+  TopKCodec(double keep, bool is_strict, std::vector<std::size_t> tensors)
       : keep_(keep), is_strict_(is_strict), tensors_(std::move(tensors)) {}
 
  private:
@@ -68,9 +68,9 @@ class TopK final : public Sparse {
   std::vector<std::size_t> tensors_;
 };
 
-class Threshold final : public Sparse {
+class ThresholdCodec final : public SparseCodec {
  public:
-  Threshold(double threshold, double keep)
+  ThresholdCodec(double threshold, double keep)
       : threshold_(static_cast<float>(threshold)), keep_(keep) {}
 
  private:
@@ -83,9 +83,9 @@ class Threshold final : public Sparse {
   double keep_;
 };
 
-class GradientDropping final : public Sparse {
+class GradientDroppingCodec final : public SparseCodec {
  public:
-  GradientDropping(double keep, double sample) : keep_(keep), sample_(sample) {}
+  GradientDroppingCodec(double keep, double sample) : keep_(keep), sample_(sample) {}
 
  private:
   Vector chosen(const Vector& v, const Random& stream) const override {
@@ -101,9 +101,9 @@ class GradientDropping final : public Sparse {
   double keep_, sample_;
 };
 
-class ThresholdQuantization final : public Codec {
+class ThresholdQuantizationCodec final : public Codec {
  public:
-  ThresholdQuantization(double threshold, double keep)
+  ThresholdQuantizationCodec(double threshold, double keep)
       : threshold_(static_cast<float>(threshold)), keep_(keep) {}
   Code encode(const Vector& v, const Random&) const override {
     const std::uint32_t count =
@@ -123,9 +123,9 @@ class ThresholdQuantization final : public Codec {
   double keep_;
 };
 
-class AdaptiveQuantization final : public Codec {
+class AdaptiveQuantizationCodec final : public Codec {
  public:
-  explicit AdaptiveQuantization(double keep) : keep_(keep) {}
+  explicit AdaptiveQuantizationCodec(double keep) : keep_(keep) {}
   /// The means of both sides, then the positive entries, then the negative ones; nothing at all of zeros.
   Code encode(const Vector& v, const Random&) const override {
     const Vector upper = transformed(KeepSide{false}, {v});
@@ -167,9 +167,9 @@ class AdaptiveQuantization final : public Codec {
   double keep_;
 };
 
-class RandomK final : public Codec {
+class RandomKCodec final : public Codec {
  public:
-  RandomK(double keep, bool is_unbiased) : keep_(keep), is_unbiased_(is_unbiased) {}
+  RandomKCodec(double keep, bool is_unbiased) : keep_(keep), is_unbiased_(is_unbiased) {}
   Code encode(const Vector& v, const Random& stream) const override {
     const std::uint32_t count = share_of(keep_, v.size());
     return {transformed(GatherRandom{count, stream}, {v}), 4 * std::int64_t{count}};
@@ -197,22 +197,22 @@ std::uint32_t share_of(double keep, std::size_t size, bool is_strict) {
 }
 
 SharedCodec top_k_codec(double keep, bool is_strict, std::vector<std::size_t> tensors) {
-  return std::make_shared<TopK>(keep, is_strict, std::move(tensors));
+  return std::make_shared<TopKCodec>(keep, is_strict, std::move(tensors));
 }
 SharedCodec random_k_codec(double keep, bool is_unbiased) {
-  return std::make_shared<RandomK>(keep, is_unbiased);
+  return std::make_shared<RandomKCodec>(keep, is_unbiased);
 }
 SharedCodec threshold_codec(double threshold, double keep) {
-  return std::make_shared<Threshold>(threshold, keep);
+  return std::make_shared<ThresholdCodec>(threshold, keep);
 }
 SharedCodec gradient_dropping_codec(double keep, double sample) {
-  return std::make_shared<GradientDropping>(keep, sample);
+  return std::make_shared<GradientDroppingCodec>(keep, sample);
 }
 SharedCodec threshold_quantization_codec(double threshold, double keep) {
-  return std::make_shared<ThresholdQuantization>(threshold, keep);
+  return std::make_shared<ThresholdQuantizationCodec>(threshold, keep);
 }
 SharedCodec adaptive_quantization_codec(double keep) {
-  return std::make_shared<AdaptiveQuantization>(keep);
+  return std::make_shared<AdaptiveQuantizationCodec>(keep);
 }
 
 }  // namespace starling::algorithms

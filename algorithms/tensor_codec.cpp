@@ -22,10 +22,10 @@ class TensorStreams {
   Random first_;
 };
 
-class OfTensors final : public Codec {
+class TensorCodec final : public Codec {
  public:
-  OfTensors(SharedCodec codec, std::vector<std::size_t> tensors,
-            std::function<std::size_t(std::size_t)> words_of)
+  TensorCodec(SharedCodec codec, std::vector<std::size_t> tensors,
+              std::function<std::size_t(std::size_t)> words_of)
       : codec_(std::move(codec)),
         tensors_(std::move(tensors)),
         size_(std::accumulate(tensors_.begin(), tensors_.end(), std::size_t{0})),
@@ -85,7 +85,7 @@ std::vector<std::size_t> read_unit(const Section& section, const std::vector<std
 
 SharedCodec codec_of_tensors(SharedCodec codec, std::vector<std::size_t> tensors,
                              std::function<std::size_t(std::size_t)> words_of) {
-  return std::make_shared<OfTensors>(std::move(codec), std::move(tensors), std::move(words_of));
+  return std::make_shared<TensorCodec>(std::move(codec), std::move(tensors), std::move(words_of));
 }
 
 }  // namespace starling::algorithms
