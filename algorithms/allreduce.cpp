@@ -7,14 +7,14 @@
 // Frameworks keep the gradient of an embedding as a list of rows, which does not add: Horovod gathers the lists of all
 // nodes (`gathered` bytes of each; github.com/horovod/horovod/issues/433). Values are the same.
 //
-// With `compression` the mean is of codes (algorithms/codec.hpp names them and their sources, compressed_mean.hpp how they travel):
+// With `compression` the mean is of codes (algorithms/codec.hpp names them and their sources, coded_mean.hpp how they travel):
 //
 //   without error feedback   x <- x - learning_rate * mean_i Q(g_i),   momentum and weight decay after the mean
 //   with                     p_i <- learning_rate * g_i + e_i,   e_i <- p_i - Q(p_i),   x <- x - mean_i Q(p_i),
 //                            momentum and weight decay before it, each node's own
 
+#include "algorithms/coded_mean.hpp"
 #include "algorithms/collectives.hpp"
-#include "algorithms/compressed_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/registry.hpp"

@@ -4,14 +4,14 @@
 //   p_i <- x_i - start + e_i;   e_i <- p_i - Q(p_i);   mean <- start + (1/n) sum_i Q(p_i)
 //
 // without e_i unless there is error feedback. Models do not become small, what they move in a block does. How codes become a mean:
-// compressed_mean.hpp.
+// coded_mean.hpp.
 //
 // Reisizadeh, Mokhtari, Hassani, Jadbabaie, Pedarsani, "FedPAQ", AISTATS 2020 (unbiased codes); Basu, Data, Karakus, Diggavi,
 // "Qsparse-Local-SGD", NeurIPS 2019 (error feedback).
 #pragma once
 
 #include "algorithms/averaging.hpp"
-#include "algorithms/compressed_mean.hpp"
+#include "algorithms/coded_mean.hpp"
 
 namespace starling::algorithms {
 

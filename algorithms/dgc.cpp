@@ -6,7 +6,7 @@
 //   sends the `keep` share of v_i that is largest; v_i, and with `masking` u_i, become 0 there
 //   x <- x - learning_rate * mean_i of what was sent
 //
-// Codes go around a ring (compressed_mean.hpp). Clipping and choosing go by tensor, each by itself; `unit = model` takes
+// Codes go around a ring (coded_mean.hpp). Clipping and choosing go by tensor, each by itself; `unit = model` takes
 // the model as one. At least one entry of each is sent: biases and other small tensors, too, which the authors' code
 // sends whole. `warmup_keep` lists shares for the first stretches of
 // `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
@@ -20,7 +20,7 @@
 #include <cmath>
 #include <utility>
 
-#include "algorithms/compressed_mean.hpp"
+#include "algorithms/coded_mean.hpp"
 #include "algorithms/exchange.hpp"
 #include "algorithms/keep_schedule.hpp"
 #include "algorithms/optimizer.hpp"

@@ -1,4 +1,4 @@
-#include "algorithms/compressed_mean.hpp"
+#include "algorithms/coded_mean.hpp"
 
 #include <string>
 #include <utility>
