@@ -4,7 +4,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "algorithms/collectives.hpp"
@@ -22,13 +21,6 @@ Step read_period(const Section& section, const Context& context, Step fallback,
 Step check_period(const Section& section, std::string_view key, Step period,
                   const Context& context);
 
-/// Reads `outer_learning_rate` and `outer_optimizer` with its keys: the rule that applies averaged
-/// progress to the shared model. sgd has `outer_momentum` in Nesterov's form, plain SGD for 0. The
-/// adaptive ones are FedOpt's (Reddi et al., "Adaptive Federated Optimization", ICLR 2021), whose
-/// epsilon is large, as progress is much longer than a gradient.
-OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
-                                       double momentum);
-
 /// Mean over `members` of their `v`; the conditions are those of allreduce().
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                      CollectiveKind kind);
@@ -40,12 +32,5 @@ MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSetti
 /// and second moments in one message, the bytes of one or two models.
 Task<> apply_momentum_policy(Node& node, std::span<const NodeId> members, Tag tag,
                              MomentumPolicy policy, Optimizer& optimizer, CollectiveKind kind);
-
-/// The `x` of node 0, sent to all down a binomial tree.
-Task<Vector> broadcast(Node& node, Tag tag, Vector x);
-
-/// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each
-/// parent adding its children in order, and back. One sum with one `tag` at a time.
-Task<double> sum_of_numbers(Node& node, Tag tag, double number);
 
 }  // namespace starling::algorithms

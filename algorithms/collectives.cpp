@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <optional>
 #include <vector>
 
+#include "algorithms/collective_hosts.hpp"
 #include "algorithms/pieces.hpp"
-#include "sim/base/error.hpp"
 
 namespace starling::algorithms {
 namespace {
@@ -20,14 +19,6 @@ Vector sum(Vector lower, const Vector& upper) {
 /// All chunks of a vector like `whole`; without numbers `whole` itself, for fractions of floats need not add up.
 Vector joined(std::span<const Vector> chunks, const Vector& whole) {
   return whole.has_numbers() ? concatenate(chunks) : whole;
-}
-
-/// Index of the caller among the members.
-std::size_t place_of(const Node& node, std::span<const NodeId> members) {
-  const auto place = std::lower_bound(members.begin(), members.end(), node.id());
-  ensure(place != members.end() && *place == node.id(),
-         "a collective without its caller, or of a list that is not sorted");
-  return static_cast<std::size_t>(place - members.begin());
 }
 
 /// A member's place in a collective over a power of two of "seats", after folding.
@@ -203,52 +194,6 @@ Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, 
   co_return total;
 }
 
-/// The members that `hierarchical` takes for the caller's host, and those of all hosts in its place; itself alone and all members,
-/// if hosts have unequal numbers of them.
-class Hosts {
- public:
-  Hosts(const Node& node, std::span<const NodeId> members) {
-    const NodeId group = node.plan().collective_group;
-    const auto host_of = [group](NodeId member) { return member / group; };
-    const auto [first, last] = std::ranges::equal_range(members, host_of(node.id()), {}, host_of);
-    own_ = {first, last};
-    const NodeId nodes = node.nodes();
-    const bool are_all = std::ssize(members) == nodes;
-    if (are_all ? nodes > group && nodes % group != 0 : !are_equal(members, host_of)) {
-      own_ = members.subspan(place_of(node, members), 1);
-      across_ = members;
-    } else if (are_all && nodes >= group) {
-      across_ = node.of_same_place();  // n^2 / group in all, were there a list for each
-    } else {
-      for (std::size_t at = place_of(node, own_); at < members.size(); at += own_.size())
-        list_.push_back(members[at]);
-      across_ = list_;
-    }
-  }
-  Hosts(const Hosts&) = delete;
-  Hosts& operator=(const Hosts&) = delete;
-
-  std::span<const NodeId> own() const { return own_; }
-  std::span<const NodeId> across() const { return across_; }
-
- private:
-  /// Whether all hosts have as many members as the caller's: seen alike by all.
-  template <class HostOf>
-  bool are_equal(std::span<const NodeId> members, const HostOf& host_of) const {
-    const std::size_t size = own_.size();
-    if (members.size() % size != 0) return false;
-    for (std::size_t at = 0; at < members.size(); at += size) {
-      const NodeId host = host_of(members[at]);
-      if (host_of(members[at + size - 1]) != host) return false;
-      if (at > 0 && host_of(members[at - 1]) == host) return false;
-    }
-    return true;
-  }
-
-  std::span<const NodeId> own_, across_;
-  std::vector<NodeId> list_;  // behind across_, if nobody else has it
-};
-
 /// The sum of one piece by hosts.
 Task<Vector> sum_by_hosts(Node& node, const Hosts& hosts, Tag tag, Vector v) {
   const std::span<const NodeId> own = hosts.own();
@@ -343,36 +288,6 @@ CollectiveKind kind_for(const Node& node, const Vector& v, CollectiveKind kind) 
 
 }  // namespace
 
-CollectiveKind read_collective(const Section& section, std::string_view fallback) {
-  using enum CollectiveKind;
-  const auto kind = section.choice<CollectiveKind>(
-      "collective",
-      {{"ring", ring},
-       {"recursive_doubling", recursive_doubling},
-       {"rabenseifner", rabenseifner},
-       {"tree", tree},
-       {"by_size", by_size},
-       {"hierarchical", hierarchical}},
-      fallback,
-      "how models or gradients are summed over all nodes; unless their number is a "
-      "power of two, all but rings first fold pairs of nodes, which then send up to "
-      "twice the bytes; by_size: see collective_switch; hierarchical: rings of two "
-      "levels, see collective_group");
-  const ExchangeSettings usual;
-  if (kind == by_size) {
-    section.optional<Bytes>("collective_switch", Bytes{usual.collective_switch},
-                            "largest piece that by_size sums by recursive doubling");
-  }
-  if (kind == hierarchical) {
-    const auto group = section.optional<std::int64_t>(
-        "collective_group", usual.collective_group,
-        "consecutive nodes, such as those of a host, that form a lower ring; if the "
-        "nodes that sum do not divide into equal groups, one ring of all");
-    section.expect_range("collective_group", group, 1, std::numeric_limits<NodeId>::max());
-  }
-  return kind;
-}
-
 Vector combine(std::span<const Vector> values, CollectiveKind kind) {
   const std::size_t n = values.size();
   if (n == 1) return values[0];
@@ -440,6 +355,38 @@ Task<Vector> allgather(Node& node, std::span<const NodeId> members, Tag tag, Cod
   if (members.size() == 1) co_return join({&own.words, 1});
   const bool is_on_host = false;
   co_return co_await joined_lists(node, members, tag, std::move(own), is_on_host, std::move(join));
+}
+
+Task<Vector> broadcast(Node& node, Tag tag, Vector x) {
+  // Node i gets the model from i without its highest bit.
+  NodeId bit = 1;
+  if (node.id() != 0) {
+    bit = static_cast<NodeId>(std::bit_floor(static_cast<std::uint32_t>(node.id())));
+    const Message m = co_await node.receive(node.id() - bit, tag);
+    x = m.values;
+    bit *= 2;
+  }
+  for (; node.id() + bit < node.nodes(); bit *= 2) node.send(node.id() + bit, tag, x);
+  co_return x;
+}
+
+Task<double> sum_of_numbers(Node& node, Tag tag, double number) {
+  const NodeId me = node.id();
+  NodeId bit = 1;
+  for (; bit < node.nodes() && (me & bit) == 0; bit *= 2) {
+    if ((me | bit) >= node.nodes()) continue;
+    const Message m = co_await node.receive(me | bit, tag);
+    number += m.number;
+  }
+  if (me != 0) {  // `bit` is now the lowest bit of the own number: the way to the parent
+    node.send(me ^ bit, tag, {}, number);
+    const Message m = co_await node.receive(me ^ bit, tag);
+    number = m.number;
+  }
+  for (bit /= 2; bit > 0; bit /= 2) {
+    if ((me | bit) < node.nodes()) node.send(me | bit, tag, {}, number);
+  }
+  co_return number;
 }
 
 }  // namespace starling::algorithms

@@ -30,7 +30,6 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -58,6 +57,13 @@ using Join = std::function<Vector(std::span<const Vector>)>;
 /// n - 1 times the bytes of one. For what does not add. The conditions are those of allreduce(); where the members meet,
 /// one of them joins for all, so `join` must not depend on who calls it.
 Task<Vector> allgather(Node& node, std::span<const NodeId> members, Tag tag, Code own, Join join);
+
+/// The `x` of node 0, sent to all down a binomial tree.
+Task<Vector> broadcast(Node& node, Tag tag, Vector x);
+
+/// Sum over all nodes of their `number`, the same bits on each: up a binomial tree to node 0, each
+/// parent adding its children in order, and back. One sum with one `tag` at a time.
+Task<double> sum_of_numbers(Node& node, Tag tag, double number);
 
 /// The sum that allreduce() forms, from all members' vectors at once; `kind` is none of those that are put together from others.
 Vector combine(std::span<const Vector> values, CollectiveKind kind);

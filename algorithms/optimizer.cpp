@@ -150,6 +150,19 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
   return s;
 }
 
+OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
+                                       double momentum) {
+  OptimizerSettings outer;
+  outer.learning_rate = read_positive(section, "outer_learning_rate", learning_rate,
+                                      "factor before the averaged progress");
+  read_rule(section, "outer_", 0.1, outer);
+  if (outer.rule != Rule::sgd) return outer;
+  outer.momentum = read_share_below_1(section, "outer_momentum", momentum,
+                                      "Nesterov momentum of the shared model");
+  outer.nesterov = true;
+  return outer;
+}
+
 void expect_whole_gradient(const Section& section, const OptimizerSettings& optimizer,
                            bool is_whole, std::string_view because) {
   section.expect(is_whole || optimizer.clip_norm == 0, "clip_norm", "needs the whole gradient, {}",

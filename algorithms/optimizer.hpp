@@ -49,7 +49,6 @@
 // amounts, the first of them before the first step. Goyal et al. rise from the rate of one node.
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -104,6 +103,13 @@ void expect_whole_gradient(const Section& section, const OptimizerSettings& opti
 /// `prefix`. `epsilon` is Adam's default; Adagrad's is a hundredth of it.
 void read_rule(const Section& section, std::string_view prefix, double epsilon,
                OptimizerSettings& settings);
+
+/// Reads `outer_learning_rate` and `outer_optimizer` with its keys: the rule that applies averaged
+/// progress to the shared model. sgd has `outer_momentum` in Nesterov's form, plain SGD for 0. The
+/// adaptive ones are FedOpt's (Reddi et al., "Adaptive Federated Optimization", ICLR 2021), whose
+/// epsilon is large, as progress is much longer than a gradient.
+OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
+                                       double momentum);
 
 /// `g` cut to clip_norm, if there is one.
 Vector clipped(const OptimizerSettings& settings, const Vector& g);
