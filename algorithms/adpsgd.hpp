@@ -2,9 +2,9 @@
 #pragma once
 
 #include "algorithms/companions.hpp"
+#include "algorithms/context.hpp"
 #include "algorithms/optimizer.hpp"
 #include "algorithms/pair_averaging.hpp"
-#include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "algorithms/collectives.hpp"
+#include "algorithms/context.hpp"
 #include "algorithms/momentum_policy.hpp"
 #include "algorithms/optimizer.hpp"
-#include "algorithms/registry.hpp"
 
 namespace starling::algorithms {
 

@@ -10,7 +10,7 @@
 
 #include "algorithms/codec.hpp"
 #include "algorithms/coded_phases.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/context.hpp"
 
 namespace starling::algorithms {
 

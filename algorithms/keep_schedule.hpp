@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algorithms/codec.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/context.hpp"
 
 namespace starling::algorithms {
 

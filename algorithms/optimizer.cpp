@@ -5,7 +5,7 @@
 
 #include <fmt/core.h>
 
-#include "algorithms/registry.hpp"
+#include "algorithms/context.hpp"
 #include "algorithms/sums.hpp"
 #include "sim/base/elementary.hpp"
 #include "sim/base/error.hpp"

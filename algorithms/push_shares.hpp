@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "algorithms/codec.hpp"
-#include "algorithms/registry.hpp"
+#include "algorithms/context.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {

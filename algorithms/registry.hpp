@@ -4,18 +4,11 @@
 #include <span>
 #include <string_view>
 
+#include "algorithms/context.hpp"
 #include "sim/base/section.hpp"
 #include "sim/node/node.hpp"
 
 namespace starling::algorithms {
-
-/// What a maker may know of the run when it checks its settings.
-struct Context {
-  NodeId nodes;
-  Step steps;
-  const Topology& topology;
-  const WorkloadFacts& workload;
-};
 
 /// Reads and checks the section, then answers with the program that every node runs.
 using Maker = Program (*)(const Section& section, const Context& context);
@@ -46,10 +39,5 @@ const AlgorithmEntry& find(const Section& section);
 /// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`, `collective_group`.
 /// Refuses what the algorithm does not offer.
 ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry);
-/// Warns if a number of steps that was read as `key` is more than the run has. `consequence`: "nodes may never average".
-void warn_beyond_run(const Section& section, std::string_view key, Step steps,
-                     const Context& context, std::string_view consequence);
-/// Refuses pieces where they would change nothing: "order = combine_while_adapt: model and estimate go in one message".
-void expect_whole(const Section& section, std::string_view because);
 
 }  // namespace starling::algorithms
