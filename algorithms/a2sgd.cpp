@@ -44,7 +44,7 @@ Task<> run(Node& node, const A2sgdSettings& settings) {
 }  // namespace
 
 Program a2sgd(const Section& section, const Context& context) {
-  A2sgdSettings settings;
+  A2sgdSettings settings{};
   settings.collective = read_collective(section, "recursive_doubling");
   settings.optimizer = read_optimizer(section, context);
   section.finish();

@@ -100,7 +100,7 @@ Task<> run(Node& node, const AdaptivePeriodSettings& settings) {
 }  // namespace
 
 Program adaptive_period(const Section& section, const Context& context) {
-  AdaptivePeriodSettings settings;
+  AdaptivePeriodSettings settings{};
   settings.period = read_period(section, context, 4);
   settings.switch_step = read_at_least(
       section, "switch_step", 0, 0,

@@ -82,7 +82,7 @@ Task<> meet_copy_on_host(Node& node, Vector x) {
 }  // namespace
 
 AdpsgdSteps::Settings AdpsgdSteps::read(const Section& section, const Context& context) {
-  Settings settings;
+  Settings settings{};
   settings.exchanges_per_step = section.optional<std::int64_t>(
       "exchanges_per_step", 1,
       "exchanges a node starts per gradient; what has not begun when training ends is left out");

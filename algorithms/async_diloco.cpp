@@ -286,7 +286,7 @@ Task<> run(Node& node, const AsyncDilocoSettings& settings) {
 }  // namespace
 
 Program async_diloco(const Section& section, const Context& context) {
-  AsyncDilocoSettings settings;
+  AsyncDilocoSettings settings{};
   settings.period = read_period(section, context, 50);
   settings.rule =
       section.choice<MergeRule>("rule",

@@ -322,7 +322,7 @@ Task<> run(Node& node, const AsyncParameterServerSettings& settings) {
 }  // namespace
 
 Program async_parameter_server(const Section& section, const Context& context) {
-  AsyncParameterServerSettings settings;
+  AsyncParameterServerSettings settings{};
   settings.servers = read_servers(section, context.nodes);
   settings.push_period = read_at_least(section, "push_period", 1, 1,
                                        "steps whose gradients go to the server together");

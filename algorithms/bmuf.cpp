@@ -73,7 +73,7 @@ Task<> run(Node& node, const BmufSettings& settings) {
 }  // namespace
 
 Program bmuf(const Section& section, const Context& context) {
-  BmufSettings settings;
+  BmufSettings settings{};
   settings.period = read_period(section, context, 50);
   settings.alone_steps = read_at_least(
       section, "alone_steps", 0, 0,

@@ -100,7 +100,7 @@ Task<> mix_old(Node& node, const ChocoSettings& settings) {
 }  // namespace
 
 Program choco(const Section& section, const Context& context) {
-  ChocoSettings settings;
+  ChocoSettings settings{};
   settings.mixes_new =
       section.choice<bool>("order", {{"mix_new", true}, {"mix_old", false}}, "mix_new",
                            "mix with the estimates of this step, or of the step "

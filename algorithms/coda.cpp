@@ -128,7 +128,7 @@ std::vector<double> stage_ends(double length, double factor, Step steps) {
 }  // namespace
 
 Program coda(const Section& section, const Context& context) {
-  CodaSettings settings;
+  CodaSettings settings{};
   settings.period = read_period(section, context, 8);
   settings.stage_steps = static_cast<double>(
       read_at_least(section, "stage_steps", 4000, 1, "steps of the first stage"));

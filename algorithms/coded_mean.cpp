@@ -62,7 +62,7 @@ Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
 
 CodedMean::Settings read_mean_compression(const Section& section, const Context& context,
                                           bool feeds_back, Tensors tensors) {
-  CodedMean::Settings settings;
+  CodedMean::Settings settings{};
   // Owners know no tensors, but pieces.
   const bool asks_owners = section.peek<std::string>("code_route", "") == "owners";
   settings.compression = read_compression(section, feeds_back, "; codes do not add, see code_route",

@@ -194,7 +194,7 @@ Task<> run(Node& node, const CompressedParameterServerSettings& settings) {
 }  // namespace
 
 Program compressed_parameter_server(const Section& section, const Context& context) {
-  CompressedParameterServerSettings settings;
+  CompressedParameterServerSettings settings{};
   enum class Direction { uplink, both, downlink };
   const auto direction = section.choice<Direction>(
       "direction",

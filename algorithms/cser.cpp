@@ -84,7 +84,7 @@ Task<> run(Node& node, const CserSettings& settings) {
 }  // namespace
 
 Program cser(const Section& section, const Context& context) {
-  CserSettings settings;
+  CserSettings settings{};
   settings.blocks = static_cast<std::size_t>(
       read_at_least(section, "blocks", 64, 0,
                     "blocks of a tensor, of which one travels per step; 0: steps do not travel"));

@@ -99,7 +99,7 @@ void warn_of_divergence(const Section& section, const Topology& topology) {
 }  // namespace
 
 Program d2(const Section& section, const Context& context) {
-  D2Settings settings;
+  D2Settings settings{};
   settings.is_damped =
       section.choice<bool>("mixing", {{"d2", false}, {"exact_diffusion", true}}, "d2",
                            "mix with W, or with (I + W) / 2, which works for any symmetric W");

@@ -153,7 +153,7 @@ Task<> run(Node& node, const DasgdSettings& settings) {
 }  // namespace
 
 Program dasgd(const Section& section, const Context& context) {
-  DasgdSettings settings;
+  DasgdSettings settings{};
   settings.period = read_period(section, context, 4);
   settings.merge = section.choice<Merge>(
       "merge", {{"mix", Merge::mix}, {"delta", Merge::delta}, {"anchor", Merge::anchor}}, "mix",

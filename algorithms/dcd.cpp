@@ -17,9 +17,14 @@
 namespace starling::algorithms {
 namespace {
 
-Task<> run_dcd(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
-  Optimizer optimizer(settings);
-  CodedExchange exchange(node, codec, CodedExchange::Draws::own);
+struct DcdSettings {
+  SharedCodec codec;
+  OptimizerSettings optimizer;
+};
+
+Task<> run(Node& node, const DcdSettings& settings) {
+  Optimizer optimizer(settings.optimizer);
+  CodedExchange exchange(node, settings.codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();
   Vector s = x;  // equal on all nodes, and rows of W sum to one
   Vector code;   // C(z) of the step before
@@ -42,11 +47,12 @@ Task<> run_dcd(Node& node, SharedCodec codec, const OptimizerSettings& settings)
 }  // namespace
 
 Program dcd(const Section& section, const Context& context) {
-  const SharedCodec codec = read_plain_codec(section, "none", "", false, &context.workload.tensors);
-  const OptimizerSettings optimizer = read_optimizer(section, context);
+  DcdSettings settings{};
+  settings.codec = read_plain_codec(section, "none", "", false, &context.workload.tensors);
+  settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "dcd", context.topology);
   section.finish();
-  return [=](Node& node) { return run_dcd(node, codec, optimizer); };
+  return [settings](Node& node) { return run(node, settings); };
 }
 
 }  // namespace starling::algorithms

@@ -45,7 +45,7 @@ Task<> run(Node& node, const DeepSqueezeSettings& settings) {
 }  // namespace
 
 Program deep_squeeze(const Section& section, const Context& context) {
-  DeepSqueezeSettings settings;
+  DeepSqueezeSettings settings{};
   settings.codec = read_plain_codec(section, "none", "", true, &context.workload.tensors);
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context);

@@ -81,7 +81,7 @@ Task<> run(Node& node, const DefSettings& settings) {
 }  // namespace
 
 Program def(const Section& section, const Context& context) {
-  DefSettings settings;
+  DefSettings settings{};
   settings.lambda = read_between(section, "lambda", 0.3, 0, 1,
                                  "how far ahead gradients are taken, as a share of the residual");
   settings.blocks = static_cast<std::size_t>(read_at_least(

@@ -96,7 +96,7 @@ Task<> run(Node& node, const DgcSettings& settings) {
 }  // namespace
 
 Program dgc(const Section& section, const Context& context) {
-  DgcSettings settings;
+  DgcSettings settings{};
   settings.tensors = read_unit(section, context.workload.tensors, "tensors");
   settings.keep = read_keep_schedule(section, context, settings.tensors);
   settings.is_masking =

@@ -54,7 +54,7 @@ Task<> run(Node& node, const DilocoSettings& settings) {
 }  // namespace
 
 Program diloco(const Section& section, const Context& context) {
-  DilocoSettings settings;
+  DilocoSettings settings{};
   settings.period = read_period(section, context, 500);
   settings.outer = read_outer_optimizer(section, 0.7, 0.9);
   settings.inner = read_optimizer(section, context);

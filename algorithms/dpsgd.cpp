@@ -60,7 +60,7 @@ Task<> run(Node& node, const DpsgdSettings& settings) {
 }  // namespace
 
 Program dpsgd(const Section& section, const Context& context) {
-  DpsgdSettings settings;
+  DpsgdSettings settings{};
   settings.adapt_then_combine =
       section.choice<bool>("order", {{"combine_while_adapt", false}, {"adapt_then_combine", true}},
                            "combine_while_adapt", "average and step: at once, or step first");

@@ -106,7 +106,7 @@ Task<> run(Node& node, const EagerSettings& settings) {
 }  // namespace
 
 Program eager(const Section& section, const Context& context) {
-  EagerSettings settings;
+  EagerSettings settings{};
   expect_power_of_two(section, "eager", context.nodes);
   const std::string activation =
       section.choice("activation", {"solo", "majority", "chain", "full"}, "solo",

@@ -98,7 +98,7 @@ Task<> run(Node& node, const EasgdSettings& settings) {
 }  // namespace
 
 Program easgd(const Section& section, const Context& context) {
-  EasgdSettings settings;
+  EasgdSettings settings{};
   settings.period = read_period(section, context, 10);
   settings.elasticity = section.optional<double>(
       "elasticity", 0.9 / context.nodes,

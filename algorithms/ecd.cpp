@@ -19,9 +19,14 @@
 namespace starling::algorithms {
 namespace {
 
-Task<> run_ecd(Node& node, SharedCodec codec, const OptimizerSettings& settings) {
-  Optimizer optimizer(settings);
-  CodedExchange exchange(node, codec, CodedExchange::Draws::own);
+struct EcdSettings {
+  SharedCodec codec;
+  OptimizerSettings optimizer;
+};
+
+Task<> run(Node& node, const EcdSettings& settings) {
+  Optimizer optimizer(settings.optimizer);
+  CodedExchange exchange(node, settings.codec, CodedExchange::Draws::own);
   Vector x = node.initial_model();
   Vector s = x;  // equal on all nodes, and rows of W sum to one
   Vector code;   // C(z) of the step before
@@ -45,11 +50,12 @@ Task<> run_ecd(Node& node, SharedCodec codec, const OptimizerSettings& settings)
 }  // namespace
 
 Program ecd(const Section& section, const Context& context) {
-  const SharedCodec codec = read_plain_codec(section, "none", "", false, &context.workload.tensors);
-  const OptimizerSettings optimizer = read_optimizer(section, context);
+  EcdSettings settings{};
+  settings.codec = read_plain_codec(section, "none", "", false, &context.workload.tensors);
+  settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "ecd", context.topology);
   section.finish();
-  return [=](Node& node) { return run_ecd(node, codec, optimizer); };
+  return [settings](Node& node) { return run(node, settings); };
 }
 
 }  // namespace starling::algorithms

@@ -199,7 +199,7 @@ Task<> run(Node& node, std::shared_ptr<RoundCache<DrawnRound>> rounds,
 }  // namespace
 
 Program epidemic(const Section& section, const Context& context) {
-  EpidemicSettings settings;
+  EpidemicSettings settings{};
   NodeId logarithm = 0;
   while ((NodeId{1} << logarithm) < context.nodes) ++logarithm;
   const std::int64_t receivers = read_whole(

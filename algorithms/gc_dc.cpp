@@ -140,7 +140,7 @@ Task<> run(Node& node, const GcDcSettings& settings) {
 }  // namespace
 
 Program gc_dc(const Section& section, const Context& context) {
-  GcDcSettings settings;
+  GcDcSettings settings{};
   const auto clusters =
       section.optional<std::int64_t>("clusters", 2, "groups of nodes with a gradient code each");
   section.expect(clusters >= 1 && context.nodes % clusters == 0, "clusters",

@@ -69,7 +69,7 @@ Task<> run(Node& node, const GradientCodingSettings& settings) {
 }  // namespace
 
 Program gradient_coding(const Section& section, const Context& context) {
-  GradientCodingSettings settings;
+  GradientCodingSettings settings{};
   settings.code = read_gradient_code(section, context.nodes);
   settings.optimizer = read_optimizer(section, context);
   section.finish();

@@ -80,7 +80,7 @@ Task<> combine_while_adapt(Node& node, const GradientTrackingSettings& settings)
 }  // namespace
 
 Program gradient_tracking(const Section& section, const Context& context) {
-  GradientTrackingSettings settings;
+  GradientTrackingSettings settings{};
   settings.adapt_then_combine =
       section.choice<bool>("order", {{"adapt_then_combine", true}, {"combine_while_adapt", false}},
                            "adapt_then_combine", "average and step: step first, or at once");

@@ -84,7 +84,7 @@ Task<> run(Node& node, const GtopKSettings& settings) {
 }  // namespace
 
 Program gtop_k(const Section& section, const Context& context) {
-  GtopKSettings settings;
+  GtopKSettings settings{};
   settings.keep =
       read_keep_schedule(section, context, read_unit(section, context.workload.tensors, "model"));
   settings.optimizer = read_optimizer(section, context);

@@ -73,7 +73,7 @@ Task<> run(Node& node, std::shared_ptr<Matching> matching, const LocalGossipSett
 }  // namespace
 
 Program local_gossip(const Section& section, const Context& context) {
-  LocalGossipSettings settings;
+  LocalGossipSettings settings{};
   settings.local_steps =
       read_period(section, context, 1, "local_steps", "steps between two rounds of mixing");
   settings.auxiliary = static_cast<NodeId>(read_whole(

@@ -138,7 +138,7 @@ std::vector<Level> read_levels(const Section& section, Step period, NodeId nodes
 }  // namespace
 
 Program local_sgd(const Section& section, const Context& context) {
-  LocalSgdSettings settings;
+  LocalSgdSettings settings{};
   const auto period =
       section.required<std::int64_t>("period", "local steps between two averagings");
   settings.period = check_period(section, "period", period, context);

@@ -255,7 +255,7 @@ Task<> run(Node& node, const LqsgdSettings& settings) {
 }  // namespace
 
 Program lqsgd(const Section& section, const Context& context) {
-  LqsgdSettings settings;
+  LqsgdSettings settings{};
   settings.is_star =
       section.choice<bool>("route", {{"star", true}, {"tree", false}}, "star",
                            "codes go to a leader and back, or up and down a binary tree");

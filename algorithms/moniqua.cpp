@@ -46,7 +46,7 @@ Task<> run(Node& node, const MoniquaSettings& settings) {
 }  // namespace
 
 Program moniqua(const Section& section, const Context& context) {
-  MoniquaSettings settings;
+  MoniquaSettings settings{};
   const double theta = read_positive(section, "theta", 1,
                                      "bound on the difference of neighbors' models, in any entry");
   // It bounds differences of floats, and the cells of the lattice are smaller still.

@@ -84,7 +84,7 @@ Task<> run(Node& node, const OneBitSettings& settings) {
 }  // namespace
 
 Program one_bit(const Section& section, const Context& context) {
-  OneBitSettings settings;
+  OneBitSettings settings{};
   settings.codec = read_plain_codec(section, "one_bit");
   settings.exact_steps =
       read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");

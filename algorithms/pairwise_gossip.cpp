@@ -76,7 +76,7 @@ Task<> run(Node& node, const PairwiseGossipSettings& settings) {
 }  // namespace
 
 Program pairwise_gossip(const Section& section, const Context& context) {
-  PairwiseGossipSettings settings;
+  PairwiseGossipSettings settings{};
   settings.interval =
       section.optional<Duration>("interval", std::chrono::milliseconds(1),
                                  "mean time between two exchanges that a node starts");

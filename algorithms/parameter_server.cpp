@@ -92,7 +92,7 @@ Task<> run(Node& node, const ParameterServerSettings& settings) {
 }  // namespace
 
 Program parameter_server(const Section& section, const Context& context) {
-  ParameterServerSettings settings;
+  ParameterServerSettings settings{};
   settings.servers = read_servers(section, context.nodes);
   settings.backup_nodes = static_cast<NodeId>(
       read_whole(section, "backup_nodes", 0, 0, context.nodes - 1,

@@ -277,7 +277,7 @@ Task<> run(Node& node, const PowersgdSettings& settings) {
 }  // namespace
 
 Program powersgd(const Section& section, const Context& context) {
-  PowersgdSettings settings;
+  PowersgdSettings settings{};
   settings.rank = static_cast<std::uint32_t>(
       read_whole(section, "rank", 2, 1, 4096,
                  "columns of the thin matrices; fewer where a matrix is smaller"));

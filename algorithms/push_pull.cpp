@@ -110,7 +110,7 @@ Task<> combine_while_adapt(Node& node, const PushPullSettings& settings) {
 }  // namespace
 
 Program push_pull(const Section& section, const Context& context) {
-  PushPullSettings settings;
+  PushPullSettings settings{};
   settings.adapt_then_combine =
       section.choice<bool>("order", {{"adapt_then_combine", true}, {"combine_while_adapt", false}},
                            "adapt_then_combine", "average and step: step first, or at once");

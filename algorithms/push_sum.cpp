@@ -117,7 +117,7 @@ Task<> run(Node& node, const PushSumSettings& settings) {
 }  // namespace
 
 Program push_sum(const Section& section, const Context& context) {
-  PushSumSettings settings;
+  PushSumSettings settings{};
   settings.send_chance =
       read_share_above_0(section, "send_chance", 1.0, "chance that a node sends after a step");
   settings.is_applied_to_model =

@@ -53,7 +53,7 @@ Task<> run(Node& node, const QuasiGlobalSettings& settings) {
 }  // namespace
 
 Program quasi_global(const Section& section, const Context& context) {
-  QuasiGlobalSettings settings;
+  QuasiGlobalSettings settings{};
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context, 0.9);
   section.expect(settings.optimizer.is_sgd(), "optimizer",

@@ -41,7 +41,7 @@ void expect_whole_if_coded(const Section& section, const ExchangeSettings& setti
 std::span<const AlgorithmEntry> catalog() { return entries; }
 
 ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry) {
-  ExchangeSettings settings;
+  ExchangeSettings settings{};
   if ((entry.offers & pieces) != 0) {
     settings.granularity = section.choice<Granularity>(
         "exchange",

@@ -145,7 +145,7 @@ Task<> run(Node& node, const RelaySettings& settings) {
 }  // namespace
 
 Program relay(const Section& section, const Context& context) {
-  RelaySettings settings;
+  RelaySettings settings{};
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "relay", context.topology);
   settings.tree = std::make_shared<const Tree>(breadth_first_tree(context.topology));

@@ -92,7 +92,7 @@ Task<> run(Node& node, const SignSgdSettings& settings) {
 }  // namespace
 
 Program sign_sgd(const Section& section, const Context& context) {
-  SignSgdSettings settings;
+  SignSgdSettings settings{};
   settings.servers = read_servers(section, context.nodes);
   settings.optimizer = read_optimizer(section, context);
   settings.weight_decay = std::exchange(settings.optimizer.weight_decay, 0);

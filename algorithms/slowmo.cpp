@@ -39,7 +39,7 @@
 namespace starling::algorithms {
 namespace {
 
-struct Slow {
+struct SlowmoSettings {
   Step period;
   double learning_rate;
   double momentum;
@@ -98,7 +98,8 @@ class PlainSteps {
 
 /// The base's steps of a block, with the plain averages among them; but for one where the slow step comes, if that `is_whole`.
 template <class Base>
-Task<> take_block(Node& node, const Slow& slow, Base& base, Step first, Step last, bool is_whole) {
+Task<> take_block(Node& node, const SlowmoSettings& slow, Base& base, Step first, Step last,
+                  bool is_whole) {
   const Step period = slow.local_period;
   for (;;) {
     const Step end = period > 0 ? std::min(last, first - first % period + period - 1) : last;
@@ -115,7 +116,7 @@ Task<> take_block(Node& node, const Slow& slow, Base& base, Step first, Step las
 }
 
 template <class Base>
-Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings) {
+Task<> run(Node& node, const SlowmoSettings& slow, const typename Base::Settings& settings) {
   Base base(node, settings);
   BlockMean mean(node, slow.mean);
   const std::span<const NodeId> everybody = node.everybody();
@@ -148,7 +149,7 @@ Task<> run(Node& node, const Slow& slow, const typename Base::Settings& settings
 /// SlowMo over `Base`, whose keys are read here. `compression` is of what the base sends; of the mean of a block where it
 /// sends nothing.
 template <class Base, bool sends = true>
-Program over(Slow slow, const Section& section, const Context& context) {
+Program over(SlowmoSettings slow, const Section& section, const Context& context) {
   const typename Base::Settings settings = Base::read(section, context);
   slow.momentum_policy = read_momentum_policy(section, settings.optimizer, MomentumPolicy::reset);
   if (sends) {
@@ -170,13 +171,13 @@ Program over(Slow slow, const Section& section, const Context& context) {
 }  // namespace
 
 Program slowmo(const Section& section, const Context& context) {
-  Slow slow;
+  SlowmoSettings slow{};
   slow.period = read_period(section, context, 12);
   slow.learning_rate =
       read_positive(section, "slow_learning_rate", 1.0, "factor of the slow step (alpha)");
   slow.momentum =
       read_share_below_1(section, "slow_momentum", 0.5, "share of the last slow step kept (beta)");
-  using Maker = Program(Slow, const Section&, const Context&);
+  using Maker = Program(SlowmoSettings, const Section&, const Context&);
   const auto make = section.choice<Maker*>("base",
                                            {{"local", over<PlainSteps<false>, false>},
                                             {"gossip", over<PlainSteps<true>>},

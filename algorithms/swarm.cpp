@@ -169,7 +169,7 @@ Task<> one_sided(Node& node, const SwarmSettings& settings) {
 }  // namespace
 
 Program swarm(const Section& section, const Context& context) {
-  SwarmSettings settings;
+  SwarmSettings settings{};
   enum class Averaging { non_blocking, blocking, one_sided };
   const auto averaging = section.choice<Averaging>(
       "averaging",

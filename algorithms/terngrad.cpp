@@ -149,7 +149,7 @@ Task<> run(Node& node, const TerngradSettings& settings) {
 }  // namespace
 
 Program terngrad(const Section& section, const Context& context) {
-  TerngradSettings settings;
+  TerngradSettings settings{};
   settings.clip_deviations =
       read_not_negative(section, "clip_deviations", 2.5,
                         "standard deviations of a tensor that its entries are cut to; 0: none");

@@ -79,7 +79,7 @@ Task<> run(Node& node, const TokenWalkSettings& settings) {
 }  // namespace
 
 Program token_walk(const Section& section, const Context& context) {
-  TokenWalkSettings settings;
+  TokenWalkSettings settings{};
   settings.is_cyclic = section.choice<bool>("walk", {{"random", false}, {"cyclic", true}}, "random",
                                             "to a random neighbor, or through all nodes in turn");
   settings.optimizer = read_optimizer(section, context);

@@ -120,7 +120,7 @@ Task<> run(Node& node, const WagmaSettings& settings) {
 }  // namespace
 
 Program wagma(const Section& section, const Context& context) {
-  WagmaSettings settings;
+  WagmaSettings settings{};
   const NodeId nodes = context.nodes;
   const int bits = std::bit_width(static_cast<std::uint32_t>(nodes)) - 1;
   const auto size = section.optional<std::int64_t>(
