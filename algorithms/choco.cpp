@@ -109,7 +109,8 @@ Program choco(const Section& section, const Context& context) {
       "first_estimate", {{"zero", false}, {"model", true}}, "zero",
       "where estimates begin: at zero, as in the papers, or at the model all nodes "
       "start from");
-  settings.codec = read_plain_codec(section, "none", "", true, &context.workload.tensors);
+  settings.codec =
+      read_plain_codec(section, {.is_contractive = true, .tensors = &context.workload.tensors});
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "choco", context.topology);

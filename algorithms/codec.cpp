@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include <fmt/core.h>
+
 #include "algorithms/dense_codecs.hpp"
 #include "algorithms/sparse_codecs.hpp"
 #include "algorithms/tensor_codec.hpp"
@@ -27,11 +29,10 @@ class NoCodec final : public Codec {
   bool is_exact() const override { return true; }
 };
 
-/// The keys of one codec, all with a prefix. `is_contractive` is the default of the key `contractive`.
+/// Reads the keys of one codec.
 class Keys {
  public:
-  Keys(const Section& section, std::string_view prefix, bool is_contractive)
-      : section_(section), prefix_(prefix), is_contractive_(is_contractive) {}
+  Keys(const Section& section, const CodecKeys& keys) : section_(section), keys_(keys) {}
 
   double keep(std::optional<double> fallback = std::nullopt) const {
     return share("keep", fallback, "share of the entries that is sent");
@@ -61,7 +62,7 @@ class Keys {
     return count("bucket", 512, 0, 1 << 30, "entries that share a norm; 0: all");
   }
   bool contracts() const {
-    return flag("contractive", is_contractive_,
+    return flag("contractive", keys_.is_contractive,
                 "scale what is read down, so that it loses less than all there is");
   }
   LevelCoding level_coding(bool is_max_norm) const {
@@ -81,12 +82,11 @@ class Keys {
            std::string_view help) const {
     return section_.choice(name(key), options, fallback, help);
   }
-  std::string name(std::string_view key) const { return prefix_ + std::string(key); }
+  std::string name(std::string_view key) const { return fmt::format("{}{}", keys_.prefix, key); }
 
  private:
   const Section& section_;
-  std::string prefix_;
-  bool is_contractive_;
+  const CodecKeys& keys_;
 };
 
 /// A codec, and how many floats its code of so many has; none where that follows from their values, or tensors by themselves
@@ -185,11 +185,9 @@ constexpr Reader readers[] = {
            keys.flag("shifted", true, "shift the lattice at random, so that it is unbiased"))};
      }}};
 
-/// `has_reference`: receivers have a vector near the one that is sent. `note` ends the help of `compression`.
-SharedCodec read_any_codec(const Section& section, std::string_view fallback,
-                           std::string_view prefix, bool is_contractive, bool has_reference,
-                           std::string_view note = "", Tensors tensors = nullptr) {
-  const Keys keys(section, prefix, is_contractive);
+/// `has_reference`: receivers have a vector near the one that is sent.
+SharedCodec read_any_codec(const Section& section, const CodecKeys& offered, bool has_reference) {
+  const Keys keys(section, offered);
   std::vector<std::string> kinds;
   for (const Reader& reader : readers) {
     if (has_reference || reader.kind != with_reference) kinds.emplace_back(reader.kind);
@@ -197,13 +195,14 @@ SharedCodec read_any_codec(const Section& section, std::string_view fallback,
   std::string help = "how vectors are compressed before they are sent";
   if (!has_reference)
     help += "; not by a lattice, as receivers have no vector near the one that is sent";
-  const std::string kind = section.choice(keys.name("compression"), std::move(kinds), fallback,
-                                          help + std::string(note));
+  help += offered.note;
+  const std::string kind =
+      section.choice(keys.name("compression"), std::move(kinds), offered.fallback, help);
   const auto found = std::ranges::find(readers, kind, &Reader::kind);
   ensure(found != std::end(readers), "a choice is one of its options");
   CodecRead read = found->read(keys);
-  if (tensors == nullptr || !read.words_of) return read.codec;
-  std::vector<std::size_t> units = read_unit(section, *tensors, "model", keys.name("unit"));
+  if (offered.tensors == nullptr || !read.words_of) return read.codec;
+  std::vector<std::size_t> units = read_unit(section, *offered.tensors, "model", keys.name("unit"));
   if (units.empty()) return read.codec;
   if (units.size() < 2) {
     section.warn(keys.name("unit"), "= tensors changes nothing: the workload has one tensor");
@@ -218,14 +217,10 @@ std::size_t Codec::entries_of(std::size_t, std::size_t size) const { return size
 
 SharedCodec Codec::of_columns(const std::vector<Columns>&) const { return nullptr; }
 
-SharedCodec read_codec(const Section& section, std::string_view fallback, std::string_view prefix,
-                       bool is_contractive) {
-  return read_any_codec(section, fallback, prefix, is_contractive, true);
-}
+SharedCodec read_codec(const Section& section) { return read_any_codec(section, {}, true); }
 
-SharedCodec read_plain_codec(const Section& section, std::string_view fallback,
-                             std::string_view prefix, bool is_contractive, Tensors tensors) {
-  return read_any_codec(section, fallback, prefix, is_contractive, false, "", tensors);
+SharedCodec read_plain_codec(const Section& section, const CodecKeys& keys) {
+  return read_any_codec(section, keys, false);
 }
 
 SharedCodec exact_codec() { return std::make_shared<NoCodec>(); }
@@ -256,10 +251,8 @@ Encoded ErrorFeedback::encode(const Codec& codec, Vector v, const Random& stream
   return result;
 }
 
-Compression read_compression(const Section& section, bool feeds_back, std::string_view note,
-                             Tensors tensors) {
-  Compression compression{.codec =
-                              read_any_codec(section, "none", "", false, false, note, tensors)};
+Compression read_compression(const Section& section, bool feeds_back, const CodecKeys& keys) {
+  Compression compression{.codec = read_plain_codec(section, keys)};
   if (compression.is_exact()) return compression;
   compression.has_feedback =
       section.optional<bool>("error_feedback", feeds_back && !compression.codec->is_unbiased(),

@@ -81,16 +81,20 @@ using SharedCodec = std::shared_ptr<const Codec>;
 /// The sizes of a workload's tensors, in order; null where vectors are not always whole models.
 using Tensors = const std::vector<std::size_t>*;
 
-/// Reads the key `compression` and those of the codec it names; all are called `prefix` + key. `is_contractive` is the
-/// default of the key `contractive`.
-SharedCodec read_codec(const Section& section, std::string_view fallback = "none",
-                       std::string_view prefix = "", bool is_contractive = false);
+/// How the keys of a codec differ from algorithm to algorithm.
+struct CodecKeys {
+  std::string_view fallback = "none";  // of `compression`
+  std::string_view prefix{};           // of all their names
+  std::string_view note{};             // ends the help of `compression`
+  bool is_contractive = false;         // default of `contractive`
+  Tensors tensors = nullptr;           // with them, `unit`: whether each is compressed by itself
+};
 
-/// The same, for receivers without a vector near the one that is sent: without codecs that need a reference. With `tensors`,
-/// also the key `unit`, whether each of them is compressed by itself.
-SharedCodec read_plain_codec(const Section& section, std::string_view fallback = "none",
-                             std::string_view prefix = "", bool is_contractive = false,
-                             Tensors tensors = nullptr);
+/// Reads the key `compression` and those of the codec it names.
+SharedCodec read_codec(const Section& section);
+
+/// The same, for receivers without a vector near the one that is sent: without codecs that need a reference.
+SharedCodec read_plain_codec(const Section& section, const CodecKeys& keys = {});
 
 /// The codec that sends vectors as they are.
 SharedCodec exact_codec();
@@ -176,11 +180,10 @@ struct Compression {
   bool is_exact() const { return codec->is_exact(); }
 };
 
-/// Reads `compression` and the keys of a codec without reference; then, if that loses something, `error_feedback`: by default
-/// what loses something for good has it, if it `feeds_back`. `note` ends the help of `compression`; `tensors` are
-/// as for read_plain_codec().
+/// Reads what read_plain_codec() does; then, if the codec loses something, `error_feedback`: by default what loses something
+/// for good has it, if it `feeds_back`.
 Compression read_compression(const Section& section, bool feeds_back = true,
-                             std::string_view note = "", Tensors tensors = nullptr);
+                             const CodecKeys& keys = {});
 
 /// Encodes one such vector after the other.
 class Compressor {

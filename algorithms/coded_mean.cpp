@@ -65,8 +65,9 @@ CodedMean::Settings read_mean_compression(const Section& section, const Context&
   CodedMean::Settings settings{};
   // Owners know no tensors, but pieces.
   const bool asks_owners = section.peek<std::string>("code_route", "") == "owners";
-  settings.compression = read_compression(section, feeds_back, "; codes do not add, see code_route",
-                                          asks_owners ? nullptr : tensors);
+  settings.compression = read_compression(
+      section, feeds_back,
+      {.note = "; codes do not add, see code_route", .tensors = asks_owners ? nullptr : tensors});
   if (settings.is_exact()) return settings;
   settings.by_owners = section.choice<bool>(
       "code_route", {{"gather", false}, {"owners", true}}, "gather",

@@ -205,9 +205,10 @@ Program compressed_parameter_server(const Section& section, const Context& conte
   settings.downlink = exact_codec();
   const Tensors tensors = &context.workload.tensors;
   if (direction != Direction::downlink)
-    settings.uplink = read_plain_codec(section, "top_k", "", false, tensors);
+    settings.uplink = read_plain_codec(section, {.fallback = "top_k", .tensors = tensors});
   if (direction != Direction::uplink)
-    settings.downlink = read_plain_codec(section, "top_k", "downlink_", false, tensors);
+    settings.downlink =
+        read_plain_codec(section, {.fallback = "top_k", .prefix = "downlink_", .tensors = tensors});
   settings.gap_period = read_at_least(section, "gap_period", 0, 0,
                                       "steps between two records of compression_gap; 0: never");
   warn_beyond_run(section, "gap_period", settings.gap_period, context,

@@ -48,7 +48,7 @@ Task<> run(Node& node, const DcdSettings& settings) {
 
 Program dcd(const Section& section, const Context& context) {
   DcdSettings settings{};
-  settings.codec = read_plain_codec(section, "none", "", false, &context.workload.tensors);
+  settings.codec = read_plain_codec(section, {.tensors = &context.workload.tensors});
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "dcd", context.topology);
   section.finish();

@@ -46,7 +46,8 @@ Task<> run(Node& node, const DeepSqueezeSettings& settings) {
 
 Program deep_squeeze(const Section& section, const Context& context) {
   DeepSqueezeSettings settings{};
-  settings.codec = read_plain_codec(section, "none", "", true, &context.workload.tensors);
+  settings.codec =
+      read_plain_codec(section, {.is_contractive = true, .tensors = &context.workload.tensors});
   settings.consensus_rate = read_consensus_rate(section, *settings.codec);
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "deep_squeeze", context.topology);

@@ -51,7 +51,7 @@ Task<> run(Node& node, const EcdSettings& settings) {
 
 Program ecd(const Section& section, const Context& context) {
   EcdSettings settings{};
-  settings.codec = read_plain_codec(section, "none", "", false, &context.workload.tensors);
+  settings.codec = read_plain_codec(section, {.tensors = &context.workload.tensors});
   settings.optimizer = read_optimizer(section, context);
   expect_fixed_symmetric(section, "ecd", context.topology);
   section.finish();

@@ -85,7 +85,7 @@ Task<> run(Node& node, const OneBitSettings& settings) {
 
 Program one_bit(const Section& section, const Context& context) {
   OneBitSettings settings{};
-  settings.codec = read_plain_codec(section, "one_bit");
+  settings.codec = read_plain_codec(section, {.fallback = "one_bit"});
   settings.exact_steps =
       read_at_least(section, "exact_steps", 0, 0, "steps before compression begins");
   warn_beyond_run(section, "exact_steps", settings.exact_steps, context, "nothing is compressed");

@@ -38,7 +38,7 @@ SharedCodec codec_of(const Keys& keys) {
 SharedCodec codec_by_tensors(Keys keys, const std::vector<std::size_t>& tensors) {
   keys.emplace_back("unit", "tensors");
   const Section section = section_of_keys(keys);
-  SharedCodec codec = read_plain_codec(section, "none", "", false, &tensors);
+  SharedCodec codec = read_plain_codec(section, {.tensors = &tensors});
   section.finish();
   return codec;
 }
@@ -382,7 +382,7 @@ TEST_CASE("codecs that treat every entry alike have no unit") {
 
   const std::vector<std::size_t> one{5};
   const Section section = section_of_keys({{"compression", "sign"}, {"unit", "tensors"}});
-  read_plain_codec(section, "none", "", false, &one);
+  read_plain_codec(section, {.tensors = &one});
   CHECK(section.warnings() ==
         std::vector<std::string>{"test.ini:9: algorithm.unit = tensors changes nothing: the "
                                  "workload has one tensor"});
