@@ -108,14 +108,21 @@ Task<> run(Node& node, const EagerSettings& settings) {
 Program eager(const Section& section, const Context& context) {
   EagerSettings settings{};
   expect_power_of_two(section, "eager", context.nodes);
-  const std::string activation =
-      section.choice("activation", {"solo", "majority", "chain", "full"}, "solo",
-                     "who starts an operation: the first that comes, one drawn node, the last of "
-                     "several drawn ones, or nobody before all are there");
-  settings.activation = activation == "solo"   ? ActivationPolicy::solo
-                        : activation == "full" ? ActivationPolicy::full
-                                               : ActivationPolicy::chain;
-  if (activation == "chain") {
+  struct Activation {
+    ActivationPolicy policy;
+    bool names_initiators = false;
+  };
+  const auto activation = section.choice<Activation>(
+      "activation",
+      {{"solo", {ActivationPolicy::solo}},
+       {"majority", {ActivationPolicy::chain}},
+       {"chain", {ActivationPolicy::chain, true}},
+       {"full", {ActivationPolicy::full}}},
+      "solo",
+      "who starts an operation: the first that comes, one drawn node, the last of "
+      "several drawn ones, or nobody before all are there");
+  settings.activation = activation.policy;
+  if (activation.names_initiators) {
     const auto initiators = section.required<std::int64_t>(
         "initiators", "drawn nodes that must have come before an operation starts");
     section.expect(initiators >= 1 && initiators <= context.nodes, "initiators",

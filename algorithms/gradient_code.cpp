@@ -71,11 +71,10 @@ std::vector<double> least_squares(std::vector<Column> a, std::size_t wide, Colum
 
 }  // namespace
 
-GradientCode::GradientCode(const std::string& kind, std::size_t nodes, std::size_t stragglers,
-                           Random random)
-    : nodes_(nodes), stragglers_(stragglers), is_cyclic_(kind == "cyclic"), terms_(nodes) {
+GradientCode::GradientCode(Form form, std::size_t nodes, std::size_t stragglers, Random random)
+    : form_(form), nodes_(nodes), stragglers_(stragglers), terms_(nodes) {
   ensure(stragglers < nodes, "a gradient code that needs nobody");
-  if (is_cyclic_) {
+  if (form_ == Form::cyclic) {
     make_cyclic(random);
   } else {
     make_repetition();
@@ -114,7 +113,7 @@ void GradientCode::make_cyclic(Random random) {
 }
 
 std::vector<double> GradientCode::decode(std::span<const std::size_t> arrived) const {
-  if (!is_cyclic_) return decode_repetition(arrived);
+  if (form_ == Form::repetition) return decode_repetition(arrived);
   if (arrived.size() + stragglers_ < nodes_) return {};
   std::vector<Column> rows;
   std::size_t wide = 0;
@@ -150,8 +149,10 @@ std::vector<double> GradientCode::decode_repetition(std::span<const std::size_t>
 
 std::shared_ptr<SharedGradientCode> read_gradient_code(const Section& section, std::int64_t nodes,
                                                        std::string_view where) {
-  const std::string kind = section.choice("code", {"cyclic", "repetition"}, "cyclic",
-                                          "which parts a node computes, and how they combine");
+  using Form = GradientCode::Form;
+  const auto form =
+      section.choice<Form>("code", {{"cyclic", Form::cyclic}, {"repetition", Form::repetition}},
+                           "cyclic", "which parts a node computes, and how they combine");
   const auto stragglers = section.optional<std::int64_t>(
       "stragglers", 1,
       fmt::format("nodes that a step can do without{}; each node computes one part more than that",
@@ -159,10 +160,10 @@ std::shared_ptr<SharedGradientCode> read_gradient_code(const Section& section, s
   const bool leaves_some = stragglers >= 0 && stragglers < nodes;
   section.expect(leaves_some, "stragglers", "must be from 0 to {}{}, got {}", nodes - 1, where,
                  stragglers);
-  section.expect(kind == "cyclic" || (leaves_some && nodes % (stragglers + 1) == 0), "stragglers",
-                 "plus one must divide the {} nodes{} for a repetition code, got {}", nodes, where,
-                 stragglers);
-  return std::make_shared<SharedGradientCode>(kind, static_cast<std::size_t>(nodes),
+  section.expect(form == Form::cyclic || (leaves_some && nodes % (stragglers + 1) == 0),
+                 "stragglers", "plus one must divide the {} nodes{} for a repetition code, got {}",
+                 nodes, where, stragglers);
+  return std::make_shared<SharedGradientCode>(form, static_cast<std::size_t>(nodes),
                                               static_cast<std::size_t>(stragglers));
 }
 

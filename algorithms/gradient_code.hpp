@@ -19,7 +19,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -32,8 +31,10 @@ namespace starling::algorithms {
 
 class GradientCode {
  public:
-  /// `kind` is "repetition" or "cyclic"; `random` names H.
-  GradientCode(const std::string& kind, std::size_t nodes, std::size_t stragglers, Random random);
+  enum class Form { cyclic, repetition };
+
+  /// `random` names H.
+  GradientCode(Form form, std::size_t nodes, std::size_t stragglers, Random random);
 
   /// A part that a node holds, and the factor it sends its gradient with.
   struct Term {
@@ -48,10 +49,10 @@ class GradientCode {
   std::vector<double> decode(std::span<const std::size_t> arrived) const;
   /// Nodes of one number send the same; any so many different ones suffice.
   std::size_t kind_of(std::size_t node) const {
-    return is_cyclic_ ? node : node / (stragglers_ + 1);
+    return form_ == Form::cyclic ? node : node / (stragglers_ + 1);
   }
   std::size_t kinds_needed() const {
-    return is_cyclic_ ? nodes_ - stragglers_ : nodes_ / (stragglers_ + 1);
+    return form_ == Form::cyclic ? nodes_ - stragglers_ : nodes_ / (stragglers_ + 1);
   }
 
  private:
@@ -59,25 +60,25 @@ class GradientCode {
   void make_cyclic(Random random);
   std::vector<double> decode_repetition(std::span<const std::size_t> arrived) const;
 
+  Form form_;
   std::size_t nodes_, stragglers_;
-  bool is_cyclic_;
   std::vector<std::vector<Term>> terms_;  // (nodes)
 };
 
 /// The code that all nodes of a run share: the first that asks makes it.
 class SharedGradientCode {
  public:
-  SharedGradientCode(std::string kind, std::size_t nodes, std::size_t stragglers)
-      : kind_(std::move(kind)), nodes_(nodes), stragglers_(stragglers) {}
+  SharedGradientCode(GradientCode::Form form, std::size_t nodes, std::size_t stragglers)
+      : form_(form), nodes_(nodes), stragglers_(stragglers) {}
 
   std::size_t stragglers() const { return stragglers_; }
   const GradientCode& of(const Node& node) {
-    if (!code_) code_.emplace(kind_, nodes_, stragglers_, node.shared_random("gradient code", 0));
+    if (!code_) code_.emplace(form_, nodes_, stragglers_, node.shared_random("gradient code", 0));
     return *code_;
   }
 
  private:
-  std::string kind_;
+  GradientCode::Form form_;
   std::size_t nodes_, stragglers_;
   std::optional<GradientCode> code_;
 };

@@ -11,6 +11,7 @@
 
 namespace starling::test_gradient_coding {
 using algorithms::GradientCode;
+using Form = GradientCode::Form;
 using namespace std::chrono_literals;
 
 namespace {
@@ -76,15 +77,15 @@ Recorder run(const std::string& algorithm, std::vector<std::string> overrides = 
 
 TEST_CASE("any n - s nodes decode the sum over all parts, fewer do not") {
   struct Case {
-    const char* kind;
+    Form form;
     std::size_t nodes, stragglers;
   };
   for (const Case& c :
-       {Case{"cyclic", 7, 2}, Case{"cyclic", 6, 0}, Case{"cyclic", 5, 4}, Case{"cyclic", 10, 3},
-        Case{"repetition", 6, 2}, Case{"repetition", 8, 1}}) {
-    CAPTURE(c.kind);
+       {Case{Form::cyclic, 7, 2}, Case{Form::cyclic, 6, 0}, Case{Form::cyclic, 5, 4},
+        Case{Form::cyclic, 10, 3}, Case{Form::repetition, 6, 2}, Case{Form::repetition, 8, 1}}) {
+    CAPTURE(c.form);
     CAPTURE(c.nodes);
-    const GradientCode code(c.kind, c.nodes, c.stragglers, Random(3, "test"));
+    const GradientCode code(c.form, c.nodes, c.stragglers, Random(3, "test"));
     for (std::size_t i = 0; i < c.nodes; ++i) {
       CHECK(code.terms(i).size() == c.stragglers + 1);
       CHECK(code.terms(i)[0].factor == 1);
@@ -104,7 +105,7 @@ TEST_CASE("decoding that leaves out zeros has the bits of decoding with them") {
     for (std::size_t stragglers = 0; stragglers < std::min<std::size_t>(nodes, 6); ++stragglers) {
       CAPTURE(nodes);
       CAPTURE(stragglers);
-      const GradientCode code("cyclic", nodes, stragglers, Random(3, "test"));
+      const GradientCode code(Form::cyclic, nodes, stragglers, Random(3, "test"));
       std::vector<std::size_t> arrived(nodes);
       std::iota(arrived.begin(), arrived.end(), std::size_t{0});
       for (std::size_t lost = 0; lost < stragglers; ++lost) {
