@@ -178,7 +178,7 @@ constexpr Reader readers[] = {
        const double cell =
            keys.magnitude("cell",
                           "side of a lattice cell; entries of two models that differ by more than "
-                          "cell * (2^bits - 1) / 2 are decoded wrongly, and nothing tells");
+                          "cell * (2^bits - 1) / 2 are decoded wrongly, without an error");
        const std::uint32_t bits = keys.count("bits", 8, 1, 24, "bits of an entry");
        return {lattice_codec_of_cell(
            cell, bits,

@@ -41,7 +41,7 @@ Task<> run(Node& node, const DcdSettings& settings) {
     x.add(code);
     node.end_step(k, x);
   }
-  co_await exchange.mix(node.steps() - 1, code);  // leaves no mail behind
+  co_await exchange.mix(node.steps() - 1, code);  // takes the last messages, too
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ Task<> run(Node& node, const EcdSettings& settings) {
     x = next;
     node.end_step(k, x);
   }
-  co_await exchange.mix(node.steps() - 1, code);  // leaves no mail behind
+  co_await exchange.mix(node.steps() - 1, code);  // takes the last messages, too
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What share of the entries of a gradient top-k sends at which step: smaller and smaller ones in the first stretches of a run, as
+// What share of the entries of a gradient top-k sends at which step: smaller and smaller ones in the first periods of a run, as
 // large models change fast there, then `keep` (Lin et al., "Deep Gradient Compression", ICLR 2018, section 3.3).
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace starling::algorithms {
 
 struct KeepSchedule {
-  std::vector<SharedCodec> codecs;  // of the stretches of the warm-up, then the final one
+  std::vector<SharedCodec> codecs;  // of the periods of the warm-up, then the final one
   Step warmup_period = 0;
 
   const SharedCodec& codec(Step k) const {

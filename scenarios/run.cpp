@@ -244,7 +244,7 @@ void Run::save_if_possible() {
 }
 
 void Run::finish() {
-  observer_->settle();
+  observer_->finish_evaluations();
   if (parts_.settings.save_models && graph_->has_numbers()) {
     recorder_.models.clear();
     for (NodeId i = 0; i < parts_.settings.nodes; ++i) {

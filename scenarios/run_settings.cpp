@@ -148,8 +148,9 @@ bool read_closed_form_collectives(const Section& network) {
 std::int64_t read_eager_limit(const Section& network) {
   const auto text = network.optional<std::string>(
       "eager_limit", "infinite",
-      "longest message that sets off at once; a longer one waits until its receiver asks for it, "
-      "and an exchange lasts until what the node has sent is through, as MPI does by itself");
+      "longest message that is sent eagerly; a longer one waits for a receive that matches "
+      "(rendezvous), "
+      "and an exchange lasts until what the node has sent is delivered, as with MPI");
   if (text == "infinite") return Rendezvous::no_limit;
   try {
     return parse_bytes(text).count;

@@ -107,16 +107,17 @@ std::string SimulatedTransport::describe_failures() const {
 
 std::string SimulatedTransport::describe_meetings() const {
   constexpr std::size_t most = 4;
-  std::vector<Tag> tags;
-  for (const auto& [tag, rooms] : meetings_) tags.push_back(tag);
-  std::sort(tags.begin(), tags.end());
+  std::vector<std::pair<Tag, NodeId>> names;
+  for (const auto& [name, rooms] : meetings_) names.emplace_back(name.second, name.first);
+  std::sort(names.begin(), names.end());
   std::string text;
-  for (std::size_t t = 0; t < std::min(tags.size(), most); ++t) {
-    for (const Meeting& room : meetings_.at(tags[t])) {
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    const auto [tag, first] = names[i];
+    for (const Meeting& room : meetings_.at({first, tag})) {
       const auto absent = static_cast<std::size_t>(
           std::find(room.waits.begin(), room.waits.end(), nullptr) - room.waits.begin());
       text += fmt::format("; {} of {} nodes wait in a collective ({}) for node {}", room.arrived,
-                          room.members.size(), describe_tag(tags[t]), room.members[absent]);
+                          room.members.size(), describe_tag(tag), room.members[absent]);
       if (room.arrived + 1 < room.members.size())
         text += fmt::format(" and {} more", room.members.size() - room.arrived - 1);
     }

@@ -112,15 +112,15 @@ void SimulatedTransport::set_off(std::uint32_t id) {
   if (rendezvous_ == nullptr) return enter_network(id);
   const InFlight& flight = in_flight_[id];
   const NodeId to = flight.destination;
-  if (rendezvous_->sets_off(id, to, flight.message, mailbox_.waiting(to))) leave(id);
+  if (rendezvous_->may_start(id, to, flight.message, mailbox_.waiting(to))) leave(id);
 }
 
 void SimulatedTransport::leave(std::uint32_t id) {
-  if (rendezvous_->add_leaving(id)) schedule(now_, Kind::leave, 0);
+  if (rendezvous_->add_startable(id)) schedule(now_, Kind::leave, 0);
 }
 
 void SimulatedTransport::let_leave() {
-  for (const std::uint32_t id : rendezvous_->take_leaving()) enter_network(id);
+  for (const std::uint32_t id : rendezvous_->take_startable()) enter_network(id);
 }
 
 void SimulatedTransport::enter_network(std::uint32_t id) {
@@ -136,7 +136,7 @@ void SimulatedTransport::post(NodeId node, Tag tag) {
 }
 
 void SimulatedTransport::ask(NodeId node, const Pattern& pattern) {
-  for (const std::uint32_t id : rendezvous_->ask(pattern, node)) leave(id);
+  for (const std::uint32_t id : rendezvous_->on_poll(pattern, node)) leave(id);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
@@ -218,7 +218,7 @@ void SimulatedTransport::receive(ReceiveWait& wait) {
   const NodeId node = wait.fibre->node;
   mailbox_.enqueue(node, wait);
   if (rendezvous_ != nullptr) [[unlikely]] {
-    for (const std::uint32_t id : rendezvous_->ask(wait, node)) leave(id);
+    for (const std::uint32_t id : rendezvous_->on_receive(wait, node)) leave(id);
   }
   if (!wait.has_deadline()) return;
   wait.timer = take_slot(timers_, free_timers_);
@@ -234,7 +234,7 @@ void SimulatedTransport::pass(std::uint32_t timer) {
   mailbox_.withdraw(wait->fibre->node, *wait);
   if (rendezvous_ != nullptr) rendezvous_->forget(*wait);
   wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
-  wait->turn = now_;
+  wait->transfer_began = now_;
   resume(*wait->fibre);
 }
 
@@ -275,8 +275,9 @@ Time SimulatedTransport::finish(NodeId node, Time begin, Duration work) {
 bool SimulatedTransport::meet(MeetWait& wait) {
   if (!settings_.closed_form_collectives) return false;
   has_used_closed_forms_ = true;
-  // Groups that use one tag are told apart by their members.
-  std::vector<Meeting>& rooms = meetings_[wait.tag];
+  // Groups that use one tag are told apart by their members, most by the first.
+  const StreamName name{wait.members.front(), wait.tag};
+  std::vector<Meeting>& rooms = meetings_[name];
   auto room = std::find_if(rooms.begin(), rooms.end(), [&](const Meeting& meeting) {
     const bool is_one_list = meeting.members.data() == wait.members.data() &&
                              meeting.members.size() == wait.members.size();
@@ -290,12 +291,12 @@ bool SimulatedTransport::meet(MeetWait& wait) {
   const auto place = std::lower_bound(wait.members.begin(), wait.members.end(), wait.fibre->node);
   const auto index = static_cast<std::size_t>(place - wait.members.begin());
   ensure(index < room->waits.size() && room->waits[index] == nullptr,
-         "a node meets a group twice or uninvited");
+         "a node joins a collective twice, or is no member of it");
   room->waits[index] = &wait;
   if (++room->arrived < room->waits.size()) return true;
   end_meeting(wait.kind, *room);
   rooms.erase(room);
-  if (rooms.empty()) meetings_.erase(wait.tag);
+  if (rooms.empty()) meetings_.erase(name);
   return true;
 }
 
@@ -324,7 +325,7 @@ void SimulatedTransport::end_meeting(CollectiveKind kind, const Meeting& meeting
       member->bytes = total - waits[(i + 1) % waits.size()]->bytes_brought;
     }
     member->met = met;
-    member->turn = now_;
+    member->transfer_began = now_;
     wake(*member->fibre, end);
   }
 }

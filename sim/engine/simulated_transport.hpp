@@ -243,8 +243,9 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   std::vector<ReceiveWait*> timers_;   // null: the receive was served before its deadline
   std::vector<std::uint32_t> free_timers_;
   std::map<LaneName, Lane> lanes_;
-  std::unordered_map<Tag, std::vector<Meeting>> meetings_;  // looked up only, never walked
-  std::unordered_map<Tag, double> announced_;               // the newest number of each tag
+  /// By first member and tag; walked for the report of a stall alone, which sorts.
+  std::unordered_map<StreamName, std::vector<Meeting>, StreamHash> meetings_;
+  std::unordered_map<Tag, double> announced_;  // the newest number of each tag
 
   struct HeldBack {
     Time time;  // when it would have happened

@@ -23,7 +23,7 @@ using KnownRanks = std::set<int>;
 /// totals, all acts (either every rank noted them or none), the whole timeline, sorted by (end,
 /// node), and the sums of all ranks' statistics; `observer` gets all snapshots (rows that lack a
 /// node's model, as after an interrupt, stay open) and, if `with_models`, the last models of all
-/// nodes. Rank 0 then goes on as after a simulation: observer.settle(), save. The others are done;
+/// nodes. Rank 0 then goes on as after a simulation: observer.finish_evaluations(), save. The others are done;
 /// they gave their snapshots away. Rank 0 holds the models of one evaluation at a time, and asks
 /// `goes_on` before each, when it has all but the models: from the first no on, evaluations stay open. If the memory of a rank,
 /// or its last numbers, fail before, all throw the same Error, and rank 0 has what the others know: of nodes of a rank without

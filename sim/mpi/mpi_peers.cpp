@@ -202,7 +202,7 @@ void MpiPeers::fail(Place here, std::exception_ptr failure) {
   }
 }
 
-Wish MpiPeers::settle(const Wish& own_wish) {
+Wish MpiPeers::end_window(const Wish& own_wish) {
   if (lost_) std::rethrow_exception(lost_);
   const auto largest = [this](const Traffic::Numbers& numbers) {
     traffic_->numbers = numbers;

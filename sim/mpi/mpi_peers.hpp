@@ -24,7 +24,7 @@ class MpiPeers final : public Peers {
   std::vector<float> take(int from, Place here) override;
   void look(Place here) override;
   void fail(Place here, std::exception_ptr failure) override;
-  Wish settle(const Wish& own) override;
+  Wish end_window(const Wish& own) override;
   bool has_failed() const override { return has_failed_; }
   std::vector<double> gather(std::span<const double> own,
                              std::span<const std::size_t> counts) override;

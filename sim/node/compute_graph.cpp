@@ -302,7 +302,7 @@ Vector ComputeGraph::initial_model() {
 
 Gradient ComputeGraph::gradient(NodeId node, Step draw, const Vector& x) {
   if (!has_numbers_) return {hollow(static_cast<std::uint32_t>(parameters_)), {}};
-  ensure(x.size_ == parameters_, "a gradient at a vector that is no model");
+  ensure(x.size_ == parameters_, "a gradient at a vector that has not the size of a model");
   Operation& operation = begin({node, draw}, x);
   const auto size = static_cast<std::uint32_t>(parameters_);
   const ValueId value = new_value(size);

@@ -377,7 +377,7 @@ class ComputeGraph {
   bool can_join(const Operation& sum, OperationId gradient);
   void order_by_level();
   /// Says of every value of the window how often it is read there and whether it lives on.
-  std::vector<ValueId> settle_uses();
+  std::vector<ValueId> resolve_uses();
   /// Closes the window; `puts_off`: of one that is only full.
   void submit(bool puts_off);
   void complete();

@@ -40,7 +40,7 @@ struct TimedWait {
 
   Fibre* fibre = nullptr;  // that waits; null if it need not
   Time since{};            // suspended at
-  Time turn{};             // when waiting for others turned into communicating
+  Time transfer_began{};   // when waiting for others turned into communicating
 };
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.

@@ -50,7 +50,7 @@ struct Pattern {
   bool matches(const Message& message) const { return matches(message.source, message.tag); }
 };
 
-/// Whose messages, and by which tag: what keeps its order. For tables that are looked up, never walked.
+/// Whose messages, and by which tag: what keeps its order. For tables whose order decides nothing.
 using StreamName = std::pair<NodeId, Tag>;
 struct StreamHash {
   std::size_t operator()(const StreamName& name) const {

@@ -18,9 +18,9 @@ Time* find_joining(World& world, NodeId node) {
   return joining == world.joining.end() ? nullptr : &joining->second;
 }
 
-/// Time of a program that had to wait: waiting up to the turn, communicating from there. What passes beside a backward pass is
+/// Time of a program that had to wait: waiting until the transfer began, communicating from there. What passes beside a backward pass is
 /// computing; the wait in which that ends counts it.
-void account(World& world, const Fibre& fibre, Time suspended, Time turned) {
+void account(World& world, const Fibre& fibre, Time suspended, Time sent) {
   const Time now = world.transport.now();
   if (Time* joining = find_joining(world, fibre.node)) {
     suspended = std::exchange(*joining, now);
@@ -31,12 +31,12 @@ void account(World& world, const Fibre& fibre, Time suspended, Time turned) {
   if (suspended < backward.end && backward.end <= now)
     world.observer.spend(fibre.node, Activity::compute, backward.begin, backward.end);
   const Time since = std::clamp(backward.end, suspended, now);
-  const Time turn = std::clamp(turned, since, now);
-  world.observer.spend_waiting(fibre.node, since, turn, now);
+  const Time transfer_began = std::clamp(sent, since, now);
+  world.observer.spend_waiting(fibre.node, since, transfer_began, now);
 }
 
 void account(World& world, const TimedWait& wait) {
-  account(world, *wait.fibre, wait.since, wait.turn);
+  account(world, *wait.fibre, wait.since, wait.transfer_began);
 }
 
 std::int64_t bytes_on_wire(const Vector& values) {
@@ -112,7 +112,7 @@ Node::ComputeGradient Node::compute(NodeId owner, Step draw, const Vector& x, bo
 
 void Node::check_gradient(NodeId owner, Step draw, const Vector& x) const {
   ensure(owner >= 0 && owner < nodes() && draw >= 0, "a gradient of a mini-batch that nobody has");
-  ensure(x.size() == parameters(), "a gradient at a vector that is no model");
+  ensure(x.size() == parameters(), "a gradient at a vector that has not the size of a model");
 }
 
 Time Node::time_of(const Piece& piece) const {
@@ -273,8 +273,8 @@ Node::GradientUnless::Result Node::GradientUnless::await_resume() {
 Message Node::Select::message() {
   Message* message = wait_.message;
   if (wait_.fibre != nullptr) {  // it had to wait
-    if (message != nullptr) wait_.turn = message->sent;
-    wait_.fibre->last_sent = wait_.turn;
+    if (message != nullptr) wait_.transfer_began = message->sent;
+    wait_.fibre->last_sent = wait_.transfer_began;
     account(world_, wait_);
   }
   return message == nullptr ? Message{} : std::move(*message);
@@ -295,14 +295,14 @@ void Signal::notify() {
   last_ = nullptr;
   for (Wait* each = std::exchange(first_, nullptr); each != nullptr; each = each->next_) {
     TimedWait& wait = each->wait_;
-    if (transport.current() != nullptr) wait.turn = transport.current()->last_sent;
+    if (transport.current() != nullptr) wait.transfer_began = transport.current()->last_sent;
     transport.wake(*wait.fibre, transport.now());
   }
 }
 
 void Signal::Wait::await_resume() {
   // Whom this fibre notifies next has waited for the same.
-  wait_.fibre->last_sent = std::max(wait_.fibre->last_sent, wait_.turn);
+  wait_.fibre->last_sent = std::max(wait_.fibre->last_sent, wait_.transfer_began);
   account(signal_.node_.world_, wait_);
 }
 

@@ -271,7 +271,7 @@ class Node {
   }
   static void check_metric(std::string_view metric, Where where) {
     ensure(metric != "time" && metric != "bytes_sent" && metric != "train_loss",
-           "a metric that every run has", where);
+           "a metric with a name that every run's results have", where);
     ensure(is_metric_name(metric), "a metric whose name is empty, . or step, or has a /", where);
   }
   /// When the backward pass comes to `piece`.
@@ -327,8 +327,10 @@ using Program = std::function<Task<>(Node&)>;
 /// Waits for a time; does not even suspend if that has come.
 class [[nodiscard]] Node::Until {
  public:
-  /// Waiting for others turns into communicating at `turn`.
-  Until(World& world, Time time, Time turn = {}) : world_(world), time_(time) { wait_.turn = turn; }
+  /// Waiting for others turns into communicating at `transfer_began`.
+  Until(World& world, Time time, Time transfer_began = {}) : world_(world), time_(time) {
+    wait_.transfer_began = transfer_began;
+  }
   bool await_ready() const noexcept { return time_ <= world_.transport.now(); }
   void await_suspend(std::coroutine_handle<> handle) {
     world_.transport.suspend(wait_, handle);

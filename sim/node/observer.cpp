@@ -174,9 +174,9 @@ void Observer::spend_present(NodeId node, Activity activity, Time begin, Time en
   }
 }
 
-void Observer::spend_waiting_present(NodeId node, Time since, Time turn, Time now) {
-  spend_present(node, Activity::wait, since, turn);
-  spend_present(node, Activity::communicate, turn, now);
+void Observer::spend_waiting_present(NodeId node, Time since, Time transfer_began, Time now) {
+  spend_present(node, Activity::wait, since, transfer_began);
+  spend_present(node, Activity::communicate, transfer_began, now);
 }
 
 void Observer::leave_out_diverged() {
@@ -315,7 +315,7 @@ std::vector<std::string> Observer::diverged_nodes() {
   return nodes;
 }
 
-void Observer::settle() {
+void Observer::finish_evaluations() {
   graph_.flush();
   note_consensus();
 }

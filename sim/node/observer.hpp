@@ -56,10 +56,10 @@ class Observer {
       return spend_present(node, activity, begin, end);
     recorder_.spend(node, activity, begin, end);
   }
-  void spend_waiting(NodeId node, Time since, Time turn, Time now) {
+  void spend_waiting(NodeId node, Time since, Time transfer_began, Time now) {
     if (presence_) [[unlikely]]
-      return spend_waiting_present(node, since, turn, now);
-    recorder_.spend_waiting(node, since, turn, now);
+      return spend_waiting_present(node, since, transfer_began, now);
+    recorder_.spend_waiting(node, since, transfer_began, now);
   }
 
   /// Which table of evaluations.
@@ -137,21 +137,21 @@ class Observer {
   std::int64_t steps_finished() const { return steps_finished_; }
   /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved before, too:
   /// cells not yet known are NaN then.
-  void settle();
+  void finish_evaluations();
   /// Fills in the consensus distances that are known by now, whose rows then are through; before the recorder is saved.
   void note_consensus();
   /// Whether every node that has not stopped ended all steps.
   bool has_ended() const { return behind_ == 0; }
   /// After a run: throws Error if a node that has not stopped ended fewer steps than the run has.
   void check_steps(Step steps) const;
-  /// After settle(): throws Diverged, naming the step, if a mean model was no longer finite, unless those that diverged are left
+  /// After finish_evaluations(): throws Diverged, naming the step, if a mean model was no longer finite, unless those that diverged are left
   /// out. Gradients after it would have said so; after the last step there are none.
   void check_means() const;
 
  private:
   /// The same of nodes that are away now and then.
   void spend_present(NodeId node, Activity activity, Time begin, Time end);
-  void spend_waiting_present(NodeId node, Time since, Time turn, Time now);
+  void spend_waiting_present(NodeId node, Time since, Time transfer_began, Time now);
 
   /// Of the models of one node after some of its steps.
   struct Average {

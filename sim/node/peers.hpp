@@ -2,7 +2,7 @@
 // windows, so both sides of a transfer know what crosses, in which order and of which size: nothing is
 // negotiated, only numbers travel.
 //
-// Failures. Whoever fails says so and goes to settle(); the others learn of it while they wait or between two
+// Failures. Whoever fails says so and goes to end_window(); the others learn of it while they wait or between two
 // waves, finish what comes before that place and go there, too. So all agree on the first failure, as one process
 // would have met it, and end with the same sentence.
 #pragma once
@@ -22,7 +22,7 @@ namespace starling {
 using Place = std::uint64_t;
 constexpr Place nowhere = ~Place{0};
 
-/// Another process has failed before this place: go to settle().
+/// Another process has failed before this place: go to end_window().
 struct Abandoned {};
 
 /// Other processes have ended or hang; the same on all that are left, but for the moment of it.
@@ -52,8 +52,8 @@ class Peers {
   virtual void fail(Place here, std::exception_ptr failure) = 0;
   /// The end of a window, where all meet: throws the failure that comes first if there is one, the same everywhere.
   /// Returns what anybody wished.
-  virtual Wish settle(const Wish& own) = 0;
-  /// Whether settle() has thrown.
+  virtual Wish end_window(const Wish& own) = 0;
+  /// Whether end_window() has thrown.
   virtual bool has_failed() const = 0;
 
   /// Everybody's numbers, by process: counts[p] from process p.

@@ -16,8 +16,8 @@ bool accepts(std::span<const Pattern> patterns, NodeId source, Tag tag) {
 
 }  // namespace
 
-bool Rendezvous::sets_off(std::uint32_t id, NodeId to, const Message& message,
-                          const ReceiveWait* waits) {
+bool Rendezvous::may_start(std::uint32_t id, NodeId to, const Message& message,
+                           const ReceiveWait* waits) {
   Box& box = boxes_[static_cast<std::size_t>(to)];
   // Messages of one source and tag keep their order, so a short one waits behind a long one.
   const bool follows = std::ranges::any_of(box.held, [&](const Held& held) {
@@ -34,7 +34,7 @@ bool Rendezvous::sets_off(std::uint32_t id, NodeId to, const Message& message,
   return false;
 }
 
-std::vector<std::uint32_t> Rendezvous::ask(const ReceiveWait& wait, NodeId node) {
+std::vector<std::uint32_t> Rendezvous::on_receive(const ReceiveWait& wait, NodeId node) {
   std::vector<Held>& held = boxes_[static_cast<std::size_t>(node)].held;
   const auto first = std::ranges::find_if(
       held, [&](const Held& h) { return accepts(wait.patterns, h.source, h.tag); });
@@ -53,7 +53,7 @@ std::vector<std::uint32_t> Rendezvous::ask(const ReceiveWait& wait, NodeId node)
   return ids;
 }
 
-std::vector<std::uint32_t> Rendezvous::ask(const Pattern& pattern, NodeId node) {
+std::vector<std::uint32_t> Rendezvous::on_poll(const Pattern& pattern, NodeId node) {
   std::vector<std::uint32_t> ids;
   std::erase_if(boxes_[static_cast<std::size_t>(node)].held, [&](const Held& h) {
     if (!pattern.matches(h.source, h.tag)) return false;
@@ -65,7 +65,7 @@ std::vector<std::uint32_t> Rendezvous::ask(const Pattern& pattern, NodeId node) 
 
 std::vector<std::uint32_t> Rendezvous::post(NodeId node, Tag tag) {
   boxes_[static_cast<std::size_t>(node)].posted.push_back(tag);
-  return ask(Pattern{any_source, tag}, node);
+  return on_poll(Pattern{any_source, tag}, node);
 }
 
 void Rendezvous::close(NodeId node, Tag tag) {
@@ -75,8 +75,8 @@ void Rendezvous::close(NodeId node, Tag tag) {
 }
 
 void Rendezvous::begin(std::uint32_t id, const Message& message) {
-  if (id >= turns_.size()) turns_.resize(id + std::size_t{1});
-  turns_[id] = sent_++;
+  if (id >= send_order_.size()) send_order_.resize(id + std::size_t{1});
+  send_order_[id] = sent_++;
   if (is_long(message)) ++sends_[{message.source, message.tag}].count;
 }
 
@@ -89,7 +89,7 @@ TimedWait* Rendezvous::end(const Message& message) {
   const auto sends = sends_.find({message.source, message.tag});
   if (--sends->second.count > 0) return nullptr;
   TimedWait* wait = sends->second.wait;
-  if (wait != nullptr) wait->turn = sends->second.last_start;
+  if (wait != nullptr) wait->transfer_began = sends->second.last_start;
   sends_.erase(sends);
   return wait;
 }
@@ -101,14 +101,14 @@ void Rendezvous::wait(NodeId node, Tag tag, TimedWait& wait) {
   sends.wait = &wait;
 }
 
-bool Rendezvous::add_leaving(std::uint32_t id) {
-  leaving_.push_back(id);
-  return leaving_.size() == 1;
+bool Rendezvous::add_startable(std::uint32_t id) {
+  startable_.push_back(id);
+  return startable_.size() == 1;
 }
 
-std::vector<std::uint32_t> Rendezvous::take_leaving() {
-  std::ranges::sort(leaving_, {}, [&](std::uint32_t id) { return turns_[id]; });
-  return std::exchange(leaving_, {});
+std::vector<std::uint32_t> Rendezvous::take_startable() {
+  std::ranges::sort(startable_, {}, [&](std::uint32_t id) { return send_order_[id]; });
+  return std::exchange(startable_, {});
 }
 
 std::string Rendezvous::describe() const {
@@ -118,7 +118,7 @@ std::string Rendezvous::describe() const {
   for (std::size_t to = 0; to < boxes_.size(); ++to) {
     for (const Held& held : boxes_[to].held) {
       if (++count > most) continue;
-      text += fmt::format("{}node {} has not asked for a message of node {} ({})",
+      text += fmt::format("{}node {} has posted no receive for a message of node {} ({})",
                           count == 1 ? "" : "; ", to, held.source, describe_tag(held.tag));
     }
   }

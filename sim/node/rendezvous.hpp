@@ -35,11 +35,11 @@ class Rendezvous {
   // --- Receivers ---------------------------------------------------------------------------------------------
   /// Whether a message to `to` sets off at once; else it is held, and named `id` when it may. `waits`: the first of the
   /// receives of `to` that wait.
-  bool sets_off(std::uint32_t id, NodeId to, const Message& message, const ReceiveWait* waits);
+  bool may_start(std::uint32_t id, NodeId to, const Message& message, const ReceiveWait* waits);
   /// What was held for `node` and sets off for a new receive: one message, and short ones behind it.
-  std::vector<std::uint32_t> ask(const ReceiveWait& wait, NodeId node);
+  std::vector<std::uint32_t> on_receive(const ReceiveWait& wait, NodeId node);
   /// The same for a program that polls: all that it would take.
-  std::vector<std::uint32_t> ask(const Pattern& pattern, NodeId node);
+  std::vector<std::uint32_t> on_poll(const Pattern& pattern, NodeId node);
   /// A receive has ended.
   void forget(const ReceiveWait& wait) { served_.erase(&wait); }
   /// Posts receives for all that is sent to `node` by `tag`, until close(); answers with what was held and sets off now.
@@ -58,9 +58,9 @@ class Rendezvous {
 
   // --- The end of an instant ---------------------------------------------------------------------------------
   /// The message may set off. Answers whether it is the first of this instant.
-  bool add_leaving(std::uint32_t id);
+  bool add_startable(std::uint32_t id);
   /// All that may set off, in order of sending; ends the instant.
-  std::vector<std::uint32_t> take_leaving();
+  std::vector<std::uint32_t> take_startable();
 
   /// Messages that are held, for the report of a stall; empty if there are none.
   std::string describe() const;
@@ -88,8 +88,8 @@ class Rendezvous {
   // Receives that have let a message set off; looked up only.
   std::unordered_set<const ReceiveWait*> served_;
   std::unordered_map<StreamName, Sends, StreamHash> sends_;
-  std::vector<std::uint32_t> leaving_;
-  std::vector<std::uint64_t> turns_;  // by id: how many were sent before
+  std::vector<std::uint32_t> startable_;
+  std::vector<std::uint64_t> send_order_;  // by id: how many were sent before
   std::uint64_t sent_ = 0;
 };
 

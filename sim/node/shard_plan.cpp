@@ -80,7 +80,7 @@ void ShardPlan::cut(Window& whole, Window& mine) {
       return mine.operations[a].wave < mine.operations[b].wave;
     });
   }
-  settle_uses(whole);
+  resolve_uses(whole);
   pack(true, outgoing_, outgoing_rows_);
   pack(false, incoming_, incoming_rows_);
 }
@@ -276,8 +276,8 @@ void ShardPlan::add(const Term& term) {
   ++tracks_[term.value].readers;
 }
 
-void ShardPlan::settle_uses(const Window& whole) {
-  const auto settle = [&](ValueId value, std::uint32_t size, bool dies) {
+void ShardPlan::resolve_uses(const Window& whole) {
+  const auto resolve = [&](ValueId value, std::uint32_t size, bool dies) {
     const Track& track = tracks_[value];
     if (is_here(track.home)) {
       mine_->uses.push_back({.value = value, .size = size, .readers = track.readers, .dies = dies});
@@ -289,8 +289,8 @@ void ShardPlan::settle_uses(const Window& whole) {
                              .dies = true});
     }
   };
-  for (const auto& use : whole.uses) settle(use.value, use.size, use.dies);
-  for (const Partial& partial : partials_) settle(partial.value, partial.size, true);
+  for (const auto& use : whole.uses) resolve(use.value, use.size, use.dies);
+  for (const Partial& partial : partials_) resolve(partial.value, partial.size, true);
   for (const ValueId value : whole.garbage) {
     if (is_here(tracks_[value].home)) mine_->garbage.push_back(value);
   }

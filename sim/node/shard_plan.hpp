@@ -122,7 +122,7 @@ class ShardPlan {
   void begin(const Operation& operation, Wave wave);
   /// One more term of it.
   void add(const Term& term);
-  void settle_uses(const Window& whole);
+  void resolve_uses(const Window& whole);
   void pack(bool is_outgoing, std::vector<Message>& messages, std::vector<Row>& rows);
 
   const Blocks blocks_;

@@ -86,7 +86,7 @@ void Sharding::fail(NodeId node, std::exception_ptr failure) {
 }
 
 void Sharding::end() {
-  agreed_ = peers_.settle(wish_);
+  agreed_ = peers_.end_window(wish_);
   const auto& numbers = plan_.numbers();
   std::vector<std::size_t> counts;
   for (const auto& of_process : numbers) counts.push_back(of_process.size());
@@ -110,7 +110,7 @@ GraphStatistics Sharding::statistics() const {
 void Sharding::abandon(std::exception_ptr failure) {
   if (peers_.has_failed()) return;  // all know
   peers_.fail(0, std::move(failure));
-  peers_.settle({});
+  peers_.end_window({});
 }
 
 bool Sharding::adopt(ValueId value, NodeId node) {

@@ -45,7 +45,7 @@ class Sharding {
   /// This process has failed outside of a window: tells the others. Throws what all agree on.
   void abandon(std::exception_ptr failure);
   /// The last meeting of a run in which nothing failed.
-  void close() { peers_.settle({}); }
+  void close() { peers_.end_window({}); }
   /// Numbers of a value, on process 0; empty elsewhere. All processes must ask. Valid until the next question.
   std::span<const float> fetch(ValueId value, std::size_t offset, std::size_t size);
 

@@ -119,7 +119,8 @@ std::size_t size_of(const FromFloat4& t, Sizes sizes) {
 }
 
 std::size_t size_of(const ToColors& t, Sizes sizes) {
-  ensure(t.bits >= 1 && t.bits <= 24 && t.cell > 0, "a lattice without cells", sizes.where);
+  ensure(t.bits >= 1 && t.bits <= 24 && t.cell > 0,
+         "a lattice needs cells above 0 and 1 to 24 bits", sizes.where);
   return packed_words(Inputs(sizes, 1)[0], t.bits);
 }
 std::size_t size_of(const FromColors& t, Sizes sizes) {

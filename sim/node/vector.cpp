@@ -29,7 +29,7 @@ Vector Vector::slice(std::size_t offset, std::size_t size, Where where) const {
 }
 
 Vector Vector::share(std::size_t index, std::size_t count, Where where) const {
-  ensure(index < count, "a share that there is not", where);
+  ensure(index < count, "the index of a share is not below their count", where);
   if (graph(where).has_numbers_) {
     const std::size_t begin = index * size_ / count;
     return slice(begin, (index + 1) * size_ / count - begin, where);
@@ -71,7 +71,7 @@ void Vector::add_scaled(double factor, const Vector& y, Where where) {
 }
 
 double Scalar::value(Where where) const {
-  ensure(graph_ != nullptr, "the value of a number that does not exist", where);
+  ensure(graph_ != nullptr, "the value of an empty scalar", where);
   return graph_->read(*this);
 }
 

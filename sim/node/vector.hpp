@@ -89,7 +89,7 @@ class Vector {
   inline void release();
   /// The graph, for a verb.
   ComputeGraph& graph(Where where) const {
-    ensure(graph_ != nullptr, "a verb on a vector that names nothing", where);
+    ensure(graph_ != nullptr, "an operation on an empty vector", where);
     return *graph_;
   }
 

@@ -86,7 +86,7 @@ void ComputeGraph::order_by_level() {
   }
 }
 
-std::vector<ComputeGraph::ValueId> ComputeGraph::settle_uses() {
+std::vector<ComputeGraph::ValueId> ComputeGraph::resolve_uses() {
   std::vector<ValueId> never_made;  // have no row, the id is free once the window is over
   std::size_t kept = 0;
   for (std::size_t i = 0; i < open_.uses.size(); ++i) {
@@ -124,7 +124,7 @@ void ComputeGraph::submit(bool puts_off) {
   const std::vector<PutOff> put_off = drop_unread(puts_off && folds_sums_);
   place_operations();
   order_by_level();
-  const std::vector<ValueId> never_made = settle_uses();
+  const std::vector<ValueId> never_made = resolve_uses();
   open_.value_count = values_.size();
 
   complete();

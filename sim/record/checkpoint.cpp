@@ -122,7 +122,7 @@ void save(const Checkpoint& checkpoint, const FetchVector& fetch, const std::str
   }
   data.finish();
   write_section(file, "DONE", std::span<const std::byte>());
-  file.settle();
+  file.sync();
   if (make_way) make_way();
   file.finish();
 }

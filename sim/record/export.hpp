@@ -10,8 +10,8 @@
 //                                      finished_seconds, steps, messages_sent, bytes_sent
 //   timeline    stretch of time        node, activity, begin_seconds, end_seconds
 //   links       link that was used     link, bandwidth_bytes_per_second, bytes, busy_seconds,
-//                                      mean_load, peak_load: shares of the bandwidth, the mean over
-//                                      the run, Recorder::active_seconds()
+//                                      mean_load, peak_load, most_messages; loads are shares of the
+//                                      bandwidth, the mean over the run, Recorder::active_seconds()
 //
 // Numbers are written so that they read back to the bit, virtual times exactly ("0.000000000007").
 // A cell that was not recorded is empty.

@@ -106,20 +106,20 @@ void PartialFile::write(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail(named_, errno);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
-    is_settled_ = false;
+    is_synced_ = false;
   }
 }
 
-void PartialFile::settle() {
-  if (is_settled_) return;
+void PartialFile::sync() {
+  if (is_synced_) return;
   if (::fsync(file_) != 0) fail(named_, errno);
-  is_settled_ = true;
+  is_synced_ = true;
 }
 
 bool PartialFile::is_overtaken() const { return number_of(target_) != older_; }
 
 void PartialFile::finish() {
-  settle();
+  sync();
   // Gets its place without a lock, which would keep readers out, and loses that where nobody takes it for a killed
   // process's.
   const fs::path unlocked = of_this_process(target_);

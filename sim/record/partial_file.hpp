@@ -22,7 +22,7 @@ class PartialFile {
 
   void write(std::span<const std::byte> bytes);
   /// Waits until all of it is on the disk.
-  void settle();
+  void sync();
   /// Whether another process has replaced `path` since this was begun.
   bool is_overtaken() const;
   /// Settles, then replaces `path` by it.
@@ -34,7 +34,7 @@ class PartialFile {
   std::filesystem::path partial_;
   std::uint64_t older_;  // number of the file that was there at the beginning
   int file_ = -1;
-  bool is_settled_ = false;
+  bool is_synced_ = false;
   bool is_done_ = false;
 };
 

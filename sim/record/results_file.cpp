@@ -250,7 +250,7 @@ std::vector<Segment> read_timeline(const Reader& reader, std::size_t nodes) {
   for (std::size_t i = 0; i < node.size(); ++i) {
     if (node[i] < 0 || static_cast<std::size_t>(node[i]) >= nodes ||
         activity[i] >= activities.size() || begin[i] < 0 || begin[i] > end[i]) {
-      throw Failure(fmt::format("/timeline: segment {} makes no sense", i));
+      throw Failure(fmt::format("/timeline: segment {} has a value out of range", i));
     }
     timeline.push_back(
         {node[i], activities[activity[i]], Time(Duration(begin[i])), Time(Duration(end[i]))});
@@ -269,7 +269,7 @@ void read_links(const Reader& reader, Recorder& recorder) {
     most_messages = reader.column<std::int64_t>("/links/most_messages", names.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!(bandwidth[i] >= 0 && peak_rate[i] >= 0 && busy[i] >= 0 && most_messages[i] >= 0)) {
-      throw Failure(fmt::format("/links: link {} makes no sense", i));
+      throw Failure(fmt::format("/links: link {} has a value out of range", i));
     }
     recorder.links.push_back(
         {names[i], bandwidth[i], peak_rate[i], Duration(busy[i]), bytes[i], most_messages[i]});
@@ -282,7 +282,7 @@ void read_links(const Reader& reader, Recorder& recorder) {
   for (std::size_t i = 0; i < link.size(); ++i) {
     if (link[i] < 0 || static_cast<std::size_t>(link[i]) >= names.size() || begin[i] < 0 ||
         begin[i] > end[i] || !(rate[i] >= 0)) {
-      throw Failure(fmt::format("/link_timeline: segment {} makes no sense", i));
+      throw Failure(fmt::format("/link_timeline: segment {} has a value out of range", i));
     }
     recorder.link_timeline.push_back({static_cast<std::uint32_t>(link[i]), rate[i],
                                       Time(Duration(begin[i])), Time(Duration(end[i]))});
@@ -302,7 +302,7 @@ std::vector<std::vector<Act>> read_acts(const Reader& reader, std::size_t nodes)
     }
     for (auto i = static_cast<std::size_t>(begin[node]); i < static_cast<std::size_t>(end); ++i) {
       if (kind[i] >= act_kinds.size()) {
-        throw Failure(fmt::format("/acts: act {} makes no sense", i));
+        throw Failure(fmt::format("/acts: act {} has a value out of range", i));
       }
       acts[node].push_back({static_cast<Act::Kind>(kind[i]), who[i], what[i]});
     }
@@ -414,7 +414,7 @@ void save(const Recorder& recorder, const std::string& path, bool yields) {
     Writer writer;
     write_content(writer, recorder);
     partial.write(writer.bytes());
-    partial.settle();
+    partial.sync();
     if (!yields || !partial.is_overtaken()) partial.finish();
   } catch (const Failure& failure) {
     throw Error(fmt::format("{}: cannot write: {}", path, failure.what()));

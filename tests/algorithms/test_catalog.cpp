@@ -274,11 +274,11 @@ TEST_CASE("lists of steps that the run does not get to are warned of") {
   CHECK(warnings("dpsgd", {schedule, "algorithm.decay_steps=4, 12, 20"}) ==
         std::vector<std::string>{"command line: algorithm.decay_steps has 12, and the last step is "
                                  "11: the learning rate does not fall there"});
-  // Two stretches of 5 steps leave two for `keep`, of 6 none.
+  // Two periods of 5 steps leave two for `keep`, of 6 none.
   const std::string keep = "algorithm.warmup_keep=0.5, 0.25";
   CHECK(warnings("dgc", {keep, "algorithm.warmup_period=5"}).empty());
   CHECK(warnings("dgc", {keep, "algorithm.warmup_period=6"}) ==
-        std::vector<std::string>{"command line: algorithm.warmup_keep has 2 stretches of 6 steps, "
+        std::vector<std::string>{"command line: algorithm.warmup_keep has 2 periods of 6 steps, "
                                  "and run.steps is 12: keep is not reached"});
 }
 

@@ -232,6 +232,19 @@ class DocumentsTest(unittest.TestCase):
         for start in SKIPPED:
             self.assertTrue(any(text.startswith(start) for text in texts), f"no command begins with {start}")
 
+    def test_the_table_of_interfaces_counts_what_headers_declare(self):
+        table = re.findall(r"^\| `(\w+)`, ([\w/]+) \| (\d+) \|", (ROOT / "DESIGN.md").read_text(), re.M)
+        self.assertGreater(len(table), 5)
+        for name, folder, count in table:
+            headers = "".join(path.read_text() for path in sorted((ROOT / folder).glob("*.hpp")))
+            body = re.search(rf"^class {name} \{{\n public:\n(.*?)(?=^ (?:private|protected):|^\}};)", headers, re.M | re.S)[1]
+            self.assertEqual(len(re.findall(r"^  virtual (?!~)", body, re.M)), int(count), name)
+
+    def test_a_new_decision_has_the_next_number(self):
+        text = (ROOT / "DESIGN.md").read_text()
+        numbers = [int(number) for number in re.findall(r"^(?:### |\| )(\d+)(?:\.| \|)", text, re.M)]
+        self.assertEqual(int(re.search(r"takes the next one, (\d+),", text)[1]), max(numbers) + 1)
+
     def test_files_that_are_named_exist(self):
         for document in DOCUMENTS + ("DESIGN.md", "CHANGELOG.md"):
             text = (ROOT / document).read_text()

@@ -185,8 +185,10 @@ TEST_CASE("a stall names the messages that nobody has asked for") {
     what = error.what();
   }
   CAPTURE(what);
-  CHECK(what.find("node 1 has not asked for a message of node 0 (tag 5)") != std::string::npos);
-  CHECK(what.find("node 0 has not asked for a message of node 1 (tag 5)") != std::string::npos);
+  CHECK(what.find("node 1 has posted no receive for a message of node 0 (tag 5)") !=
+        std::string::npos);
+  CHECK(what.find("node 0 has posted no receive for a message of node 1 (tag 5)") !=
+        std::string::npos);
 }
 
 TEST_CASE("two fibres of a node that wait for what it sent by one tag are a fault of the program") {

@@ -259,7 +259,7 @@ TEST_CASE("evaluations wait for nodes that pause and go on without those that st
   Simulation simulation(3, false, {.outages = {{1, at(10ms), at(60ms)}, {2, at(40500us), never}}});
   simulation.observer.count_live_nodes();
   simulation.run([](Node& node) { return finish_steps(node); });
-  simulation.observer.settle();
+  simulation.observer.finish_evaluations();
   const Table& table = simulation.recorder.evaluation;
   CHECK(table.value("live_nodes", 0) == 2);
   CHECK(table.value("time", 0) == doctest::Approx(0.150));

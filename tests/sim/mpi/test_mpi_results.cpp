@@ -202,7 +202,7 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
     gather_results(session(), run.transport.block(), run.around.graph, run.around.observer,
                    run.around.recorder, true, known);
     if (session().rank() != 0) continue;
-    run.around.observer.settle();
+    run.around.observer.finish_evaluations();
     const Recorder& real = run.around.recorder;
     // Of every node: its start; per step a gradient and a message of each neighbor, which is one if there is no other.
     const std::size_t neighbors = nodes == 1 ? 0 : nodes == 2 ? 1 : 2;
@@ -221,7 +221,7 @@ TEST_CASE("gossip gives the same bits over MPI as simulated, in every column and
       node.spawn(dpsgd(node));
     }
     transport.run();
-    around.observer.settle();
+    around.observer.finish_evaluations();
     const Recorder& simulated = around.recorder;
 
     check_equal_tables(simulated.steps, real.steps);

@@ -77,7 +77,7 @@ TEST_CASE("evaluations leave out what diverged, and say over how many nodes they
   observer.end_step(1, 1, filled(graph, 4.0F), Time{});
   observer.end_step(2, 1, filled(graph, 100.0F), Time{});
   observer.end_step(3, 1, filled(graph, 8.0F), Time{});
-  observer.settle();
+  observer.finish_evaluations();
   CHECK(recorder.evaluation.value("test_loss", 0) == 1.5);
   CHECK(recorder.evaluation.value("live_nodes", 0) == 4);
   CHECK(recorder.evaluation.value("test_loss", 1) == 6);
@@ -109,7 +109,7 @@ TEST_CASE("a node counts until it diverges, even if that is known when the other
   // Node 0 diverges at its gradient 2, after step 1, as another rank tells.
   observer.add_diverged(0, 2);
   end_step(0, 1, 3.0F);
-  observer.settle();
+  observer.finish_evaluations();
   CHECK(recorder.evaluation.value("test_loss", 0) == 3);
   CHECK(recorder.evaluation.value("live_nodes", 0) == 2);
   CHECK(recorder.evaluation.value("test_loss", 1) == 3);

@@ -37,7 +37,7 @@ bool is_told_here(const std::string& fault, const std::string& what) {
 
 }  // namespace
 
-TEST_CASE("a verb on a vector that names nothing is told with its line, not a crash") {
+TEST_CASE("an operation on an empty vector is told with its line, not a crash") {
   const Misuse verbs[] = {
       [](Node&, Vector& x) { x.add(Vector()); },
       [](Node&, Vector& x) { Vector().add(x); },
@@ -60,7 +60,7 @@ TEST_CASE("a verb on a vector that names nothing is told with its line, not a cr
       [](Node&, Vector& x) { squared_distance(x, Vector()); },
   };
   for (const Misuse& verb : verbs) {
-    CHECK(is_told_here(fault_of(verb), "a verb on a vector that names nothing"));
+    CHECK(is_told_here(fault_of(verb), "an operation on an empty vector"));
   }
 }
 
@@ -80,12 +80,12 @@ TEST_CASE("vectors of sizes that do not fit are told with the program's line") {
   CHECK(is_told_here(fault_of([&](Node&, Vector& x) { x = x.slice(2, beyond); }),
                      "a slice reaches past the end"));
   CHECK(is_told_here(fault_of([](Node&, Vector& x) { x = x.share(2, 2); }),
-                     "a share that there is not"));
+                     "the index of a share is not below their count"));
 }
 
-TEST_CASE("a number that does not exist has no value") {
+TEST_CASE("an empty scalar has no value") {
   CHECK(is_told_here(fault_of([](Node&, Vector&) { Scalar().value(); }),
-                     "the value of a number that does not exist"));
+                     "the value of an empty scalar"));
 }
 
 TEST_CASE("steps end in order, each once, with a model") {
@@ -123,7 +123,7 @@ TEST_CASE("a gradient is that of a mini-batch that there is, at a model") {
   CHECK(compute(2, 0, true).find(nobody) != std::string::npos);
   CHECK(compute(-1, 0, true).find(nobody) != std::string::npos);
   CHECK(compute(0, -1, true).find(nobody) != std::string::npos);
-  CHECK(compute(0, 0, false).find("a vector that is no model") != std::string::npos);
+  CHECK(compute(0, 0, false).find("the size of a model") != std::string::npos);
 }
 
 TEST_CASE("messages and metrics have names of their own") {
@@ -133,7 +133,7 @@ TEST_CASE("messages and metrics have names of their own") {
                      "a message with the tag that stands for all"));
   for (const char* metric : {"time", "bytes_sent", "train_loss"}) {
     CHECK(is_told_here(fault_of([&](Node& node, Vector&) { node.record(metric, 0, 1.0); }),
-                       "a metric that every run has"));
+                       "a metric with a name that every run's results have"));
   }
   for (const char* metric : {"", ".", "step", "loss/own"}) {
     CHECK(is_told_here(fault_of([&](Node& node, Vector&) { node.record(metric, 0, 1.0); }),

@@ -91,7 +91,7 @@ class ThreadPeers final : public Peers {
     }
     hub_.changed_.notify_all();
   }
-  Wish settle(const Wish& own) override {
+  Wish end_window(const Wish& own) override {
     std::unique_lock lock(hub_.mutex_);
     hub_.wished_.checkpoint |= own.checkpoint;
     hub_.wished_.signal = std::max(hub_.wished_.signal, own.signal);

@@ -328,7 +328,7 @@ TEST_CASE("acts that belong to no node, or are of no kind, are damage") {
       {set_cell("/acts/first", 1, -1), of_node_0},
       {set_cell("/acts/first", 2, 2), of_node_1},
       {set_cell("/acts/first", 2, 5), of_node_1},
-      {set_cell("/acts/kind", 2, 4), "/acts: act 2 makes no sense"}};
+      {set_cell("/acts/kind", 2, 4), "/acts: act 2 has a value out of range"}};
   check_damage(path, cases);
 }
 
@@ -346,13 +346,14 @@ TEST_CASE("what does not fit the rest of a results file is damage, named with it
        "attribute every of /steps is not one number"},
       // rows after 5, 10 and 11 steps, not after 2, 4, .., 10 and 11
       {set_attribute("/steps", "every", 5), "/steps/time: does not fit the table"},
-      {set_cell("/timeline/node", 0, 9), "/timeline: segment 0 makes no sense"},
-      {set_cell("/timeline/begin", 1, -1), "/timeline: segment 1 makes no sense"},
-      {set_cell("/link_timeline/begin", 0, least), "/link_timeline: segment 0 makes no sense"},
+      {set_cell("/timeline/node", 0, 9), "/timeline: segment 0 has a value out of range"},
+      {set_cell("/timeline/begin", 1, -1), "/timeline: segment 1 has a value out of range"},
+      {set_cell("/link_timeline/begin", 0, least),
+       "/link_timeline: segment 0 has a value out of range"},
       {set_cell("/nodes/wait_picoseconds", 2, -1), "/nodes/wait_picoseconds: a negative time"},
-      {set_cell("/links/busy_picoseconds", 1, -1), "/links: link 1 makes no sense"},
-      {set_cell("/links/bandwidth", 1, -1), "/links: link 1 makes no sense"},
-      {set_cell("/link_timeline/link", 1, 3), "/link_timeline: segment 1 makes no sense"},
+      {set_cell("/links/busy_picoseconds", 1, -1), "/links: link 1 has a value out of range"},
+      {set_cell("/links/bandwidth", 1, -1), "/links: link 1 has a value out of range"},
+      {set_cell("/link_timeline/link", 1, 3), "/link_timeline: segment 1 has a value out of range"},
       {replace_set("/links/bytes", H5T_NATIVE_INT64, {2}, {1, 2}),
        "/links/bytes: expected 3 values, found 2"},
       {replace_set("/links/name", H5T_NATIVE_INT64, {3}, {1, 2, 3}),
