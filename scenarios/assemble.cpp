@@ -186,7 +186,7 @@ HostSettings assemble_network(Assembly& parts, const Section& network, bool has_
   RunSettings& settings = parts.settings;
   settings.closed_form_collectives = read_closed_form_collectives(network);
   if (settings.closed_form_collectives) {
-    parts.idle_collectives =
+    parts.no_collectives_warning =
         network.located("collectives", "= analytic has changed nothing: no collective ran");
   }
   settings.eager_limit = read_eager_limit(network);
@@ -200,7 +200,7 @@ HostSettings assemble_network(Assembly& parts, const Section& network, bool has_
                              network_models::find, maker(settings));
   if (settings.closed_form_collectives) check_links_alike(network);
   note(parts, network);
-  parts.host_wishes = host_wishes(network);
+  parts.host_cost_warnings = host_cost_warnings(network);
   return host;
 }
 
@@ -294,13 +294,13 @@ void assemble_algorithm(Assembly& parts, const Section& algorithm) {
 void note_idle(Assembly& parts, const Section& topology, const Section& compute) {
   const auto forward_share = std::ranges::find(compute.uses(), "forward_share", &KeyUse::key);
   if (is_changed(*forward_share) && !parts.settings.plan.overlaps_backward) {
-    parts.idle_forward_share =
+    parts.unread_forward_share_warning =
         compute.located("forward_share", "changes nothing without algorithm.overlap = backward");
   }
   const bool asks_for_graph =
       !parts.topology->is_complete() && std::ranges::any_of(topology.uses(), is_changed);
   if (!parts.reads_topology && asks_for_graph) {
-    parts.idle_topology = topology.located(
+    parts.unread_topology_warning = topology.located(
         "kind", fmt::format("changes nothing: algorithm.kind = {}, as it is set, reads no graph",
                             parts.algorithm));
   }

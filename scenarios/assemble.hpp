@@ -30,16 +30,16 @@ struct Assembly {
   std::string algorithm;      // its name in the catalog
   std::string scenario_name;  // file it was read from
   std::string reference;      // of [reference]: the file to compare with; no run reads it
-  std::vector<DescribedSection> described;  // every key in effect, defaults included
-  std::vector<std::string> files;           // that these name
-  std::vector<std::string> warnings;        // of what is allowed but hardly meant
-  bool reads_topology = false;              // the algorithm, as it is set
-  std::vector<HostWish> host_wishes;        // of [network], as far as it sets them
-  std::string idle_collectives;             // due if analytic, and there are none
-  int hosts = 1;                            // that share the models
+  std::vector<DescribedSection> described;          // every key in effect, defaults included
+  std::vector<std::string> files;                   // that these name
+  std::vector<std::string> warnings;                // of what is allowed but hardly meant
+  bool reads_topology = false;                      // the algorithm, as it is set
+  std::vector<HostCostWarning> host_cost_warnings;  // of [network], as far as it sets them
+  std::string no_collectives_warning;               // due if analytic, and there are none
+  int hosts = 1;                                    // that share the models
   // Warnings of what is set and not read. Of a sweep some points may read it.
-  std::string idle_topology;
-  std::string idle_forward_share;
+  std::string unread_topology_warning;
+  std::string unread_forward_share_warning;
 };
 
 /// Builds all parts. Throws ScenarioError (what the scenario says is wrong) or Error (a file it names is). So many

@@ -122,14 +122,14 @@ HostSettings read_host(const Section& network) {
   return host;
 }
 
-std::vector<HostWish> host_wishes(const Section& network) {
-  std::vector<HostWish> wishes;
+std::vector<HostCostWarning> host_cost_warnings(const Section& network) {
+  std::vector<HostCostWarning> warnings;
   for (const auto& [key, use, nothing] : paid_by) {
     const auto read = std::ranges::find(network.uses(), key, &KeyUse::key);
     if (!network.has(key) || read->value == read->fallback || costs_nothing(*read)) continue;
-    wishes.push_back({use, network.located(key, fmt::format("has changed nothing: {}", nothing))});
+    warnings.push_back({use, network.located(key, fmt::format("has changed nothing: {}", nothing))});
   }
-  return wishes;
+  return warnings;
 }
 
 }  // namespace starling

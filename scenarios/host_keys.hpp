@@ -20,7 +20,7 @@ struct HostSettings {
 };
 
 /// A cost that the scenario itself sets, and the warning due if nobody has paid it by the end of a simulation.
-struct HostWish {
+struct HostCostWarning {
   bool HostUses::*use;
   std::string warning;
 };
@@ -29,6 +29,6 @@ struct HostWish {
 HostSettings read_host(const Section& network);
 /// Of the keys that are set, not of those of a preset. Whether an algorithm pays a cost shows as it runs: it depends on its kind,
 /// on how its messages travel and on what they are coded as.
-std::vector<HostWish> host_wishes(const Section& network);
+std::vector<HostCostWarning> host_cost_warnings(const Section& network);
 
 }  // namespace starling

@@ -82,7 +82,7 @@ class Run {
   std::string checkpoint() const;
   /// After a simulation: warnings of what the scenario sets and nothing came of: costs of hosts that nobody has paid, outages
   /// after its end, collectives in closed form where there are none, a target that was not reached.
-  const std::vector<std::string>& idle_wishes() const { return idle_wishes_; }
+  const std::vector<std::string>& closing_warnings() const { return closing_warnings_; }
   /// How many checkpoints could not be written.
   int lost_checkpoints() const { return checkpoints_ ? checkpoints_->lost() : 0; }
 
@@ -153,7 +153,7 @@ class Run {
   /// Warns of them, once.
   void watch_waiting_models();
   void watch_kept_models(std::size_t models);
-  void note_idle_wishes(const SimulatedTransport& transport, const Host* host);
+  void note_closing_warnings(const SimulatedTransport& transport, const Host* host);
   /// After a save that began then.
   void plan_next_save(Clock::time_point began);
 
@@ -171,7 +171,7 @@ class Run {
   std::unique_ptr<NetworkLog> network_log_;  // null once all of it is saved
   std::unique_ptr<CheckpointFile> from_;     // to go on from
   std::unique_ptr<Checkpointing> checkpoints_;
-  std::vector<std::string> idle_wishes_;
+  std::vector<std::string> closing_warnings_;
   bool is_at_target_ = false;           // of the scenario: the run ends
   std::uint32_t rank_here_ = 0;         // of this process, among those of its machine
   NodeId nodes_here_ = 0;               // of this process

@@ -121,14 +121,14 @@ void Run::note_failures(const SimulatedTransport& transport) {
   statistics["failures.away_seconds"] = away;
 }
 
-void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host) {
-  for (const HostWish& wish : parts_.host_wishes) {
-    if (host != nullptr && !(host->uses().*wish.use)) idle_wishes_.push_back(wish.warning);
+void Run::note_closing_warnings(const SimulatedTransport& transport, const Host* host) {
+  for (const HostCostWarning& cost : parts_.host_cost_warnings) {
+    if (host != nullptr && !(host->uses().*cost.use)) closing_warnings_.push_back(cost.warning);
   }
-  if (!parts_.idle_collectives.empty() && !transport.has_used_closed_forms())
-    idle_wishes_.push_back(parts_.idle_collectives);
+  if (!parts_.no_collectives_warning.empty() && !transport.has_used_closed_forms())
+    closing_warnings_.push_back(parts_.no_collectives_warning);
   if (const auto& target = parts_.settings.until_target; target && !is_at_target_) {
-    idle_wishes_.push_back(
+    closing_warnings_.push_back(
         fmt::format("run.until_target = {} {:g} was not reached", target->metric, target->value));
   }
   if (!parts_.failures) return;
@@ -137,7 +137,7 @@ void Run::note_idle_wishes(const SimulatedTransport& transport, const Host* host
     end = std::max(end, *parts_.failures->stopped(node, transport.now()));
   const std::int64_t late = parts_.failures->scheduled_from(end + Duration{1});
   if (late == 0) return;
-  idle_wishes_.push_back(
+  closing_warnings_.push_back(
       fmt::format("[failures] {} of {} outages would begin after the end of the run, at {}", late,
                   parts_.failures->scheduled_from(Time{}), to_text(end.time_since_epoch())));
 }
@@ -162,7 +162,7 @@ void Run::gather_from(const SimulatedTransport& transport, World& world, const H
   network_log_->pass_to(transport.now());
   recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
   if (parts_.failures) note_failures(transport);
-  note_idle_wishes(transport, host);
+  note_closing_warnings(transport, host);
   account_until(world, transport.now());  // of programs that have not ended
   const bool ends_evaluated = is_at_target_ && transport.is_cut();
   if (parts_.settings.evaluates_by_time() && !ends_evaluated)

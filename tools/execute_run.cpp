@@ -116,7 +116,8 @@ class Heartbeat {
 
 void warn_of_settings(const Assembly& parts) {
   for (const std::string& warning : parts.warnings) say("starling: warning: {}\n", warning);
-  for (const std::string& warning : {parts.idle_topology, parts.idle_forward_share}) {
+  for (const std::string& warning :
+       {parts.unread_topology_warning, parts.unread_forward_share_warning}) {
     if (!warning.empty()) say("starling: warning: {}\n", warning);
   }
   warn_of_reference(parts);
@@ -164,7 +165,7 @@ void execute_run(Assembly parts, Voice voice, const std::function<void(Run&)>& h
   }
   heartbeat.clear();
   if (!warns) return;
-  for (const std::string& warning : run.idle_wishes()) say("starling: warning: {}\n", warning);
+  for (const std::string& warning : run.closing_warnings()) say("starling: warning: {}\n", warning);
   const std::size_t parameters = run.assembly().workload->facts().parameters;
   for (const std::string& sign : signs_of_divergence(run.recorder(), parameters))
     say("starling: warning: {}\n", sign);

@@ -96,7 +96,7 @@ std::string describe(const std::vector<Fault>& faults, std::size_t checked) {
 }
 
 /// What is set and some points do not read. If others do, kinds are compared, and nothing is told.
-struct Idle {
+struct Unread {
   bool is_read = false;
   std::vector<Fault> warnings;
 
@@ -115,8 +115,8 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   Scenario(scenario).override_with("run.output=" + folder.string());
   std::vector<Fault> faults;
   std::vector<Fault> warnings;
-  Idle topology;
-  Idle forward_share;
+  Unread topology;
+  Unread forward_share;
   std::size_t checked = 0;
   std::optional<std::string> untold;  // "" once a workload tells what has the target
   for (const std::size_t p : order_of(sweep)) {
@@ -134,8 +134,8 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
         note(warnings, warning, true, sweep.describe(point));
       if (const auto why = why_too_early(sweep, parts.settings.until_target); !why.empty())
         note(warnings, why, true, sweep.describe(point));
-      topology.look(parts.reads_topology, parts.idle_topology, sweep.describe(point));
-      forward_share.look(parts.settings.plan.overlaps_backward, parts.idle_forward_share,
+      topology.look(parts.reads_topology, parts.unread_topology_warning, sweep.describe(point));
+      forward_share.look(parts.settings.plan.overlaps_backward, parts.unread_forward_share_warning,
                          sweep.describe(point));
     } catch (const ScenarioError& error) {
       const bool has_dots = std::ranges::any_of(point.values, [](const std::string& value) {
@@ -155,7 +155,7 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   const std::string text = describe(faults, checked);
   std::size_t wrong = 0;
   for (const Fault& fault : faults) wrong += fault.points;
-  for (const Idle* idle : {&topology, &forward_share}) {
+  for (const Unread* idle : {&topology, &forward_share}) {
     if (!idle->is_read)
       warnings.insert(warnings.end(), idle->warnings.begin(), idle->warnings.end());
   }

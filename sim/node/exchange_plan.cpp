@@ -5,10 +5,7 @@
 namespace starling {
 
 ExchangePlan plan_exchange(const ExchangeSettings& settings, const WorkloadFacts& facts) {
-  ExchangePlan plan{.pieces = {},
-                    .overlaps_backward = settings.overlaps_backward,
-                    .collective_switch = settings.collective_switch,
-                    .collective_group = settings.collective_group};
+  ExchangePlan plan{settings, {}};
   if (settings.granularity == Granularity::whole || facts.tensors.empty()) return plan;
 
   const double bytes_per_float =

@@ -35,11 +35,9 @@ struct ExchangeSettings {
   NodeId collective_group = 8;            // consecutive nodes that `hierarchical` takes for a host
 };
 
-struct ExchangePlan {
+/// What was set, and the pieces that follow from it.
+struct ExchangePlan : ExchangeSettings {
   std::vector<Piece> pieces;  // in the order in which they are exchanged; empty: one, of everything
-  bool overlaps_backward = false;
-  std::int64_t collective_switch = 2048;
-  NodeId collective_group = 8;
 };
 
 /// Cuts models of the workload. The backward pass is taken to spend the same time on every tensor, which is nearly so for

@@ -1,4 +1,4 @@
-// Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or an activity the
+// Fibres and what they wait for. A fibre is one root coroutine of a node: its program, or one that the
 // program spawned. What it waits for lives in awaiters inside coroutine frames; transports link to it and never
 // copy it.
 #pragma once

@@ -195,7 +195,7 @@ class Node {
   /// Hands an operation to the node's communication thread.
   Until enter_operation();
 
-  // --- Activities ------------------------------------------------------------------------------------------
+  // --- Fibres ----------------------------------------------------------------------------------------------
   /// Starts a fibre of this node: the first is its program, whose time is accounted. Fibres of a node share its state
   /// and run alone between waits. A program returns after all that use its frame (algorithms/companions.hpp).
   void spawn(Task<> task);

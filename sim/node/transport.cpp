@@ -105,7 +105,7 @@ std::string Transport::describe_waiting(const std::vector<NodeId>& nodes) const 
   for (const NodeId node : nodes) {
     const ReceiveWait* wait = mailbox_.waiting(node);
     if (wait == nullptr && std::ranges::binary_search(with_program, node) && ++named <= most) {
-      text += fmt::format("{}node {} waits for its own activities or a collective",
+      text += fmt::format("{}node {} waits for its own fibres or a collective",
                           text.empty() ? "" : "; ", node);
     }
     for (; wait != nullptr; wait = wait->next) {

@@ -126,9 +126,10 @@ TEST_CASE("an algorithm reads a graph if and only if it says so") {
       };
       const Assembly parts = assemble(on("hypercube"));
       CHECK(parts.reads_topology == (models_on("ring") != models_on("hypercube")));
-      CHECK(parts.idle_topology.empty() == parts.reads_topology);
-      CHECK(assemble(on("ring")).idle_topology.empty());  // the default, which results spell out
-      CHECK(assemble(on("complete")).idle_topology.empty());
+      CHECK(parts.unread_topology_warning.empty() == parts.reads_topology);
+      CHECK(assemble(on("ring"))
+                .unread_topology_warning.empty());  // the default, which results spell out
+      CHECK(assemble(on("complete")).unread_topology_warning.empty());
     }
   }
 }
@@ -206,9 +207,9 @@ TEST_CASE("a cost of hosts is told to have changed nothing if and only if it has
   };
   const auto check = [&](const std::string& text) {
     const auto plain = simulated(text, {});
-    CHECK(plain->idle_wishes().empty());
+    CHECK(plain->closing_warnings().empty());
     CHECK(simulated(text, {"network.host=xc50"})
-              ->idle_wishes()
+              ->closing_warnings()
               .empty());  // nobody asked for each of them
     for (const std::string cost :
          {"staging_latency=1 ms", "reduction_bandwidth=10 kB/s", "copy_bandwidth=10 kB/s",
@@ -220,11 +221,11 @@ TEST_CASE("a cost of hosts is told to have changed nothing if and only if it has
       // Streaming DiLoCo's merges go on beside its steps, and hide them.
       const bool is_hidden = text.find("streaming_diloco") != std::string::npos &&
                              cost.find("operator") != std::string::npos;
-      CHECK(run->idle_wishes().size() == (changes || is_hidden ? 0 : 1));
-      if (run->idle_wishes().empty()) continue;
+      CHECK(run->closing_warnings().size() == (changes || is_hidden ? 0 : 1));
+      if (run->closing_warnings().empty()) continue;
       const std::string key = cost.substr(0, cost.find('='));
       const std::string words = "command line: network." + key + " has changed nothing: ";
-      CHECK(run->idle_wishes()[0].rfind(words, 0) == 0);
+      CHECK(run->closing_warnings()[0].rfind(words, 0) == 0);
     }
   };
   for (const auto& entry : algorithms::catalog()) {
@@ -242,7 +243,7 @@ TEST_CASE(
     "outages after the end of a run are told, and collectives in closed form that it has not") {
   const auto idle = [](const char* algorithm, const std::vector<std::string>& settings) {
     return simulated(test::quadratic_scenario(8, 12, "ring", section_of(algorithm)), settings)
-        ->idle_wishes();
+        ->closing_warnings();
   };
   using Warnings = std::vector<std::string>;
   const std::string closed = "network.collectives=analytic";
