@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "scenarios/sweep.hpp"
 
@@ -17,5 +18,9 @@ std::string reason_in(const std::filesystem::path& log);
 /// Writes what the log of a point that failed does not say by itself. `status` is as a shell's, 128 and more for a signal.
 void complete_log(const std::filesystem::path& log, const Sweep& sweep, const SweepPoint& point,
                   int status);
+
+/// Which of the points with these names failed, and why, each reason once; "" if there are none.
+std::string tell_failures(const std::vector<std::string>& failures,
+                          const std::filesystem::path& folder, const Sweep& sweep);
 
 }  // namespace starling
