@@ -292,21 +292,21 @@ void sweep_command(const Arguments& arguments) {
                        values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
-  const std::optional<std::size_t> asked_jobs = read_jobs(values);
+  const auto option = [&](const char* name) {
+    return values.count(name) > 0 ? std::optional(values[name].as<std::string>()) : std::nullopt;
+  };
+  const Shard shard = read_shard(option("shard"));
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const std::optional<std::string> jobs = option("jobs");
+  const std::size_t at_a_time =
+      jobs ? read_jobs(*jobs) : std::max<std::size_t>(1, cores / shard.on_this_machine);
   const Scenario scenario = read_scenario(words);
   const Sweep sweep = read_sweep(scenario);
-  const Shard shard = read_shard(values);
-  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const fs::path folder = values.count("output") > 0
-                              ? fs::path(values["output"].as<std::string>())
-                              : fs::path(default_output(scenario.name())).replace_extension();
+  const std::optional<std::string> output = option("output");
+  const fs::path folder =
+      output ? fs::path(*output) : fs::path(default_output(scenario.name())).replace_extension();
   const bool is_quiet = values.count("quiet") > 0;
-  const Job job{scenario,
-                sweep,
-                words,
-                folder,
-                asked_jobs.value_or(std::max<std::size_t>(1, cores / shard.on_this_machine)),
-                !is_quiet && shard.index == 0};
+  const Job job{scenario, sweep, words, folder, at_a_time, !is_quiet && shard.index == 0};
   const PointDoubts doubts = check_points(scenario, sweep, folder, longest_check);
   if (job.speaks && !doubts.wrong.empty())
     say("starling: warning: {}\nthe other points run\n", doubts.wrong);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -12,8 +11,6 @@
 #include "tools/arguments.hpp"
 
 namespace starling {
-
-namespace po = boost::program_options;
 
 namespace {
 
@@ -31,16 +28,16 @@ std::size_t at_least_one_in_environment(const char* name) {
 
 }  // namespace
 
-Shard read_shard(const po::variables_map& values) {
+Shard read_shard(const std::optional<std::string>& option) {
   Shard shard;
-  if (values.count("shard") > 0) {
-    const auto& text = values["shard"].as<std::string>();
-    const std::size_t slash = text.find('/');
-    shard.index = whole_number(std::string_view(text).substr(0, slash));
-    shard.count = slash == text.npos ? 0 : whole_number(std::string_view(text).substr(slash + 1));
+  if (option) {
+    const std::size_t slash = option->find('/');
+    shard.index = whole_number(std::string_view(*option).substr(0, slash));
+    shard.count =
+        slash == option->npos ? 0 : whole_number(std::string_view(*option).substr(slash + 1));
     if (shard.index < 1 || shard.index > shard.count)
       throw UsageError(
-          fmt::format("--shard must be i/n with i from 1 to n, got {}", printable(text)));
+          fmt::format("--shard must be i/n with i from 1 to n, got {}", printable(*option)));
     --shard.index;
   } else if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
     shard = {number_in_environment("OMPI_COMM_WORLD_RANK"),
@@ -50,17 +47,15 @@ Shard read_shard(const po::variables_map& values) {
     shard = {number_in_environment("PMI_RANK"), at_least_one_in_environment("PMI_SIZE"),
              at_least_one_in_environment("MPI_LOCALNRANKS")};
   }
-  shard.is_of_job = values.count("shard") == 0 && shard.count > 1;
+  shard.is_of_job = !option && shard.count > 1;
   return shard;
 }
 
-std::optional<std::size_t> read_jobs(const po::variables_map& values) {
-  if (values.count("jobs") == 0) return std::nullopt;
-  const auto& text = values["jobs"].as<std::string>();
-  const std::size_t jobs = whole_number(text);
+std::size_t read_jobs(const std::string& option) {
+  const std::size_t jobs = whole_number(option);
   if (jobs < 1 || jobs > 4096)
     throw UsageError(
-        fmt::format("--jobs must be a whole number from 1 to 4096, got {}", printable(text)));
+        fmt::format("--jobs must be a whole number from 1 to 4096, got {}", printable(option)));
   return jobs;
 }
 

@@ -3,8 +3,7 @@
 
 #include <cstddef>
 #include <optional>
-
-#include <boost/program_options/variables_map.hpp>
+#include <string>
 
 namespace starling {
 
@@ -16,11 +15,11 @@ struct Shard {
   bool is_of_job = false;  // one of several that mpirun has started
 };
 
-/// From --shard, or from what mpirun tells its processes. Throws UsageError.
-Shard read_shard(const boost::program_options::variables_map& values);
+/// From --shard if it is given, or from what mpirun tells its processes. Throws UsageError.
+Shard read_shard(const std::optional<std::string>& option);
 
-/// From --jobs, if it is there. Throws UsageError.
-std::optional<std::size_t> read_jobs(const boost::program_options::variables_map& values);
+/// Of --jobs. Throws UsageError.
+std::size_t read_jobs(const std::string& option);
 
 /// One core for each of the points that run side by side, as far as there are cores, and its part of the memory.
 void share_machine(std::size_t cores, std::size_t jobs);
