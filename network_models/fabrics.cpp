@@ -330,17 +330,16 @@ Fabric dragonfly(const Dragonfly& shape, Link link) {
 
 // ----- hosts
 
-Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local) {
+Fabric share_hosts(Fabric fabric, NodeId hosts, const SharedHosts& shared) {
   const auto first_local = static_cast<std::int64_t>(fabric.links.size());
-  fabric.links.resize(fabric.links.size() + static_cast<std::size_t>(hosts), local);
+  fabric.links.resize(fabric.links.size() + static_cast<std::size_t>(hosts), shared.local);
   fabric.route = [=, between_hosts = std::move(fabric.route)](NodeId source, NodeId destination,
                                                               std::vector<LinkId>& links) {
-    const NodeId from = source / nodes_per_host;
-    const NodeId to = destination / nodes_per_host;
-    if (from == to) {
-      links.push_back(link_id(first_local + from));
+    const NodeId host = shared.host_of(source);
+    if (host == shared.host_of(destination)) {
+      links.push_back(link_id(first_local + host));
     } else {
-      between_hosts(from, to, links);
+      between_hosts(shared.nic_of(source), shared.nic_of(destination), links);
     }
   };
   fabric.name = [=, name = std::move(fabric.name)](LinkId number) {

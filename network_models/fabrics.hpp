@@ -94,9 +94,20 @@ Fabric jellyfish(NodeId switches, NodeId degree, NodeId hosts_per_switch, std::u
                  Link link);
 Cables jellyfish_cables(NodeId switches, NodeId degree, std::uint64_t seed);
 
-/// Nodes i k .. i k + k - 1 share host i of `fabric`, k = `nodes_per_host`, and so its port.
-/// Between themselves messages cross one link of their host, `local`.
-Fabric share_hosts(Fabric fabric, NodeId hosts, NodeId nodes_per_host, Link local);
+/// How nodes share hosts: consecutive ones, and each of them one of the host's network cards (NICs), consecutive ones again.
+struct SharedHosts {
+  NodeId nodes_per_host;
+  NodeId nics_per_host;
+  Link local;  // that messages within a host cross
+
+  NodeId host_of(NodeId node) const { return node / nodes_per_host; }
+  NodeId nic_of(NodeId node) const {
+    return host_of(node) * nics_per_host + node % nodes_per_host * nics_per_host / nodes_per_host;
+  }
+};
+
+/// `hosts` of several nodes, whose NICs are the hosts of `fabric`.
+Fabric share_hosts(Fabric fabric, NodeId hosts, const SharedHosts& shared);
 
 /// What a scenario says of every link; a file that draws the fabric may say it of each instead.
 struct UsualLink {

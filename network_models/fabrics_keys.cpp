@@ -237,15 +237,15 @@ double read_bandwidth(const Section& section, std::string_view key,
   return own ? own->bytes_per_second : 0;
 }
 
-/// How many nodes share a host, and what their messages within it cross.
-struct SharedHosts {
-  NodeId nodes_per_host;
-  Link local;
-};
-
 SharedHosts read_shared_hosts(const Section& section, const UsualLink& usual) {
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
+  const NodeId nics_per_host = whole_number(
+      section, "nics_per_host", 1,
+      "network cards that the nodes of a host are divided among, in order; each is a host of the "
+      "fabric, also for other keys");
+  section.expect(nics_per_host <= nodes_per_host, "nics_per_host",
+                 "must be at most nodes_per_host, {}, got {}", nodes_per_host, nics_per_host);
   const Link local{
       .bytes_per_second = read_bandwidth(
           section, "local_bandwidth", usual.bandwidth, 1, nodes_per_host > 1,
@@ -257,7 +257,7 @@ SharedHosts read_shared_hosts(const Section& section, const UsualLink& usual) {
     section.expect(!section.has(key) || section.has("nodes_per_host"), key,
                    "needs nodes_per_host, which says how many nodes share a host");
   }
-  return {nodes_per_host, local};
+  return {nodes_per_host, nics_per_host, local};
 }
 
 /// Hosts whose own links are slower.
@@ -332,7 +332,8 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
                  "way, and the preset's {} would come on top of the matrix's",
                  to_text(link.latency));
   const SharedHosts shared = read_shared_hosts(section, usual);
-  const NodeId hosts = (nodes + shared.nodes_per_host - 1) / shared.nodes_per_host;
+  const NodeId machines = (nodes + shared.nodes_per_host - 1) / shared.nodes_per_host;
+  const NodeId hosts = machines * shared.nics_per_host;  // of the fabric
   const SlowHosts slow = read_slow_hosts(section, hosts, usual);
   const Build build = read_kind(section, kind, hosts, usual, seed);
   const auto set_hosts = read_host_values(section, hosts);
@@ -341,8 +342,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
     Fabric fabric = build(link);
     slow.set(fabric);
     set_hosts(fabric);
-    if (shared.nodes_per_host > 1)
-      fabric = share_hosts(std::move(fabric), hosts, shared.nodes_per_host, shared.local);
+    if (shared.nodes_per_host > 1) fabric = share_hosts(std::move(fabric), machines, shared);
     set_links(fabric);
     return fabric;
   };

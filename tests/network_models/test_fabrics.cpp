@@ -468,12 +468,23 @@ TEST_CASE("fabrics: each link has a name of its own, parallel ones by their numb
 TEST_CASE("hosts of several nodes share one port, and have a link of their own") {
   // Nodes 0-2 on host 0, 3-5 on host 1.
   const Link local{5e9, Duration{0}};
-  const Fabric fabric = share_hosts(crossbar(2, some_link), 2, 3, local);
+  const Fabric fabric = share_hosts(crossbar(2, some_link), 2, {3, 1, local});
   CHECK(route(fabric, 0, 2) == std::vector<LinkId>{4});
   CHECK(route(fabric, 3, 4) == std::vector<LinkId>{5});
   CHECK(fabric.links[4].bytes_per_second == 5e9);
   CHECK(route(fabric, 0, 4) == std::vector<LinkId>{0, 3});
   CHECK(route(fabric, 2, 5) == std::vector<LinkId>{0, 3});
+}
+
+TEST_CASE("nodes of a host are divided among its network cards") {
+  // Nodes 0-2 on host 0, 3-5 on host 1: 0, 1 and 3, 4 by the first of its two cards, 2 and 5 by the second.
+  const Link local{5e9, Duration{0}};
+  const Fabric fabric = share_hosts(crossbar(4, some_link), 2, {3, 2, local});
+  CHECK(route(fabric, 0, 2) == std::vector<LinkId>{8});
+  CHECK(route(fabric, 0, 4) == std::vector<LinkId>{0, 5});
+  CHECK(route(fabric, 1, 5) == std::vector<LinkId>{0, 7});
+  CHECK(route(fabric, 2, 5) == std::vector<LinkId>{2, 7});
+  CHECK(route(fabric, 5, 1) == std::vector<LinkId>{6, 1});
 }
 
 TEST_CASE("a host can be given links of its own bandwidth, on any fabric") {
