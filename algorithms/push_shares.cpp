@@ -151,8 +151,8 @@ PushSchedule::PushSchedule(const Section& section, const Context& context) {
        {"both_ways", {1, true}},
        {"topology", {0}}},
       "one_peer",
-      "whom a node sends to: one, two or four exponential peers, one on either side "
-      "in turn, or all neighbors");
+      "whom a node sends to: one, two or four exponential peers (at most as many as there are "
+      "distances), one on either side in turn, or all neighbors");
   peers_ = peers.number;
   if (peers_ == 0) section.note_other("topology");
   const int powers = powers_below(context.nodes);

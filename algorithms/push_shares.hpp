@@ -5,7 +5,7 @@
 //
 //   one_peer   at step k, i sends half to i + 2^(k mod L), with L powers of two below n
 //   two_peer   at step k, i sends thirds to the peers of steps k and k + 1
-//   four_peer  at step k, i sends fifths to the peers of steps k to k + 3
+//   four_peer  at step k, i sends fifths to the peers of steps k to k + 3; with L below two or four both have L peers
 //   both_ways  i sends half to i + 1, i - 1, i + 2, i - 2, i + 4, .. in turn, each node once per round
 //   topology   i sends to its out-neighbors in the scenario's topology
 //

@@ -59,8 +59,10 @@ double count(const std::vector<NodeId>& factors) {
 Build read_torus(const Section& section, NodeId hosts) {
   // As near to a cube as the number of hosts allows, and a side more rather than a host too few.
   const auto side = static_cast<double>(std::ceil(std::cbrt(hosts) - 1e-9));
-  const auto sides = whole_numbers(section, "sides", {side, side, side},
-                                   "hosts along each dimension, such as 4, 4, 2");
+  const auto sides = whole_numbers(
+      section, "sides", {side, side, side},
+      "hosts along each dimension, such as 4, 4, 2, the first along those that follow each other; "
+      "of two ways of one length messages go upwards, but downwards to coordinate 0");
   expect_room(section, "sides", count(sides), hosts);
   expect_links_fit(section, "sides", count(sides) * static_cast<double>(sides.size()));
   return [sides](Link link) { return torus(sides, link); };

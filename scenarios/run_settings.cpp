@@ -149,8 +149,8 @@ std::int64_t read_eager_limit(const Section& network) {
   const auto text = network.optional<std::string>(
       "eager_limit", "infinite",
       "longest message that is sent eagerly; a longer one waits for a receive that matches "
-      "(rendezvous), "
-      "and an exchange lasts until what the node has sent is delivered, as with MPI");
+      "(rendezvous; the agreement itself takes no time), and an exchange lasts until what the node "
+      "has sent is delivered, as with MPI");
   if (text == "infinite") return Rendezvous::no_limit;
   try {
     return parse_bytes(text).count;

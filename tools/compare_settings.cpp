@@ -308,7 +308,8 @@ bool print_outcome(std::size_t outcome, const std::vector<Group>& groups, const 
 /// Those that most sweeps are about.
 std::vector<std::string> usual_outcomes(const Points& points) {
   std::vector<std::string> usual{"test_accuracy",        "test_auc",       "test_loss",
-                                 "virtual_time_seconds", "bytes_per_step", "target_time_seconds"};
+                                 "virtual_time_seconds", "bytes_per_step", "target_reached",
+                                 "target_time_seconds"};
   std::erase_if(usual, [&](const std::string& name) {
     return std::ranges::find(points.outcomes, name) == points.outcomes.end();
   });
@@ -353,6 +354,16 @@ void compare_settings(const std::string& folder, const std::string& a, const std
   fmt::print(
       "differences of points that are alike in all else, means of the means of each seed, with "
       "Student's 95 % interval\nover seeds: what pairs of one seed have in common is drawn once\n");
+  std::set<std::size_t> paired;
+  for (const Group& group : groups) {
+    for (const auto& [a_point, b_point] : group.pairs) paired.insert({a_point, b_point});
+  }
+  const auto is_alone = [&](std::size_t point) { return !paired.contains(point); };
+  const auto left_out_a = std::ranges::count_if(own, is_alone);
+  const auto left_out_b = std::ranges::count_if(others, is_alone);
+  if (left_out_a + left_out_b > 0)
+    fmt::print("without a partner that is alike in all else, and left out: {} of A, {} of B\n",
+               left_out_a, left_out_b);
   bool is_any_known = false;
   for (const std::size_t outcome :
        numbers_of(outcomes.empty() ? usual_outcomes(points) : outcomes, points)) {

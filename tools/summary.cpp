@@ -252,7 +252,7 @@ std::string summarize(const Recorder& recorder) {
   if (all.steps > 0) {
     const bool is_whole = recorder.is_complete() && !recorder.is_cut();
     add(text, "messages",
-        fmt::format("{:.4g} per step of a node, {:.4g} MB together{}", all.messages / all.steps,
+        fmt::format("{:.4g} and {:.4g} MB per step of a node{}", all.messages / all.steps,
                     all.bytes / all.steps / 1e6,
                     is_whole ? "" : ", with those of steps that did not end"));
   }

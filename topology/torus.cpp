@@ -1,5 +1,5 @@
-// Torus: a grid of any dimension that wraps around in each. Node numbers run fastest along the last
-// side, so "4x8" puts node 8 r + c in row r and column c. A side of length 2 gives one connection,
+// Torus: a grid of any dimension that wraps around in each. Node numbers run fastest along the first
+// side, as those of a fabric's hosts do, so "4x8" puts node 4 r + c in row r and column c. A side of length 2 gives one connection,
 // not two, and a side of length 1 none; so all nodes have the same degree, and a prime number of
 // nodes makes a ring by default.
 
@@ -40,8 +40,10 @@ std::vector<NodeId> parse_sides(const Section& section, std::string_view text) {
 }  // namespace
 
 Topology torus(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
-  const auto text = section.optional<std::string>(
-      "sides", most_square(nodes), "lengths, like 4x8 or 4x4x4; by default the most square two");
+  const auto text =
+      section.optional<std::string>("sides", most_square(nodes),
+                                    "lengths, like 4x8 or 4x4x4, the first along nodes that follow "
+                                    "each other; by default the most square two");
   const std::vector<NodeId> sides = parse_sides(section, text);
   const Mixing mixing = read_mixing(section);
   section.finish();
@@ -54,14 +56,14 @@ Topology torus(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
     section.warn("kind", "torus is a ring here: {} nodes make no rectangle", nodes);
 
   std::vector<Connection> connections;
-  NodeId stride = nodes;
+  NodeId stride = 1;  // between neighbors along a side
   for (const NodeId side : sides) {
-    stride /= side;  // between neighbors along this side
     for (NodeId i = 0; i < nodes; ++i) {
       const NodeId position = i / stride % side;
       if (position + 1 < side) connections.push_back({i, i + stride});
       if (position == 0 && side > 2) connections.push_back({i, i + (side - 1) * stride});
     }
+    stride *= side;
   }
   return mix(nodes, connections, mixing);
 }

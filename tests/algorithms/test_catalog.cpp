@@ -390,6 +390,7 @@ TEST_CASE("with equal problems every synchronous average is gradient descent on 
       "moniqua",
       "gradient_tracking",
       "gradient_tracking\norder = combine_while_adapt",
+      "gradient_tracking\norder = dsgt",
       "push_pull",
       "d2",
       "d2\nmixing = exact_diffusion",

@@ -21,7 +21,7 @@ const std::string tracking = "kind = gradient_tracking\nlearning_rate = 0.05\nor
 TEST_CASE("gradient tracking brings every node to the optimum of heterogeneous quadratics") {
   // mean(y) = mean(g) at all times, so where nothing moves y = 0 and sum_i grad f_i(x) = 0 with
   // equal x: no bias, where D-PSGD at the same learning rate stays away (the last check).
-  for (const std::string order : {"adapt_then_combine", "combine_while_adapt"}) {
+  for (const std::string order : {"adapt_then_combine", "dsgt", "combine_while_adapt"}) {
     for (const std::string topology : {"ring", "star", "one_peer_exponential"}) {
       const std::string text = test::quadratic_scenario(7, 1500, topology, tracking + order);
       CHECK(test::distance_from_optimum(text) < 1e-5);
@@ -34,10 +34,10 @@ TEST_CASE("gradient tracking brings every node to the optimum of heterogeneous q
   CHECK(std::abs(test::model(test::run(text), 3, 0) - problem.optimum()[0]) > 1e-2);
 }
 
-TEST_CASE("the mean model of gradient tracking moves by the mean gradient in both orders") {
+TEST_CASE("the mean model of gradient tracking moves by the mean gradient in all orders") {
   // W is doubly stochastic: mean(x) <- mean(x) - lr mean(y), mean(y) = mean(g) = mean(x) - mean(c)
   // with curvature 1.
-  for (const std::string order : {"adapt_then_combine", "combine_while_adapt"}) {
+  for (const std::string order : {"adapt_then_combine", "dsgt", "combine_while_adapt"}) {
     const Recorder recorder = test::run(test::quadratic_scenario(6, 25, "ring", tracking + order),
                                         {"workload.centers=index"});
     CHECK(test::mean_model(recorder, 0) ==
@@ -45,10 +45,11 @@ TEST_CASE("the mean model of gradient tracking moves by the mean gradient in bot
   }
 }
 
-TEST_CASE("both orders of gradient tracking follow their recursions") {
+TEST_CASE("all orders of gradient tracking follow their recursions") {
   // n = 2 on a ring of two (W = 1/2 everywhere), f_i = 1/2 (x - c_i)^2, c = (0, 1), lr = 0.05, four
   // steps by hand.
-  for (const bool adapts_first : {true, false}) {
+  for (const std::string order : {"adapt_then_combine", "dsgt", "combine_while_adapt"}) {
+    const bool mixes_differences = order == "adapt_then_combine";
     double x[2] = {0, 0};
     double g[2] = {0, -1};
     double y[2] = {0, -1};
@@ -56,7 +57,8 @@ TEST_CASE("both orders of gradient tracking follow their recursions") {
       const double mean_x = (x[0] + x[1]) / 2;
       const double mean_y = (y[0] + y[1]) / 2;
       double next[2];
-      for (int i = 0; i < 2; ++i) next[i] = mean_x - 0.05 * (adapts_first ? mean_y : y[i]);
+      for (int i = 0; i < 2; ++i)
+        next[i] = mean_x - 0.05 * (order == "combine_while_adapt" ? y[i] : mean_y);
       double difference[2];
       for (int i = 0; i < 2; ++i) {
         difference[i] = next[i] - i - g[i];
@@ -64,14 +66,11 @@ TEST_CASE("both orders of gradient tracking follow their recursions") {
         x[i] = next[i];
       }
       for (int i = 0; i < 2; ++i) {
-        y[i] = mean_y + (adapts_first ? (difference[0] + difference[1]) / 2 : difference[i]);
+        y[i] = mean_y + (mixes_differences ? (difference[0] + difference[1]) / 2 : difference[i]);
       }
     }
-    const Recorder recorder =
-        test::run(test::quadratic_scenario(
-                      2, 4, "complete",
-                      tracking + (adapts_first ? "adapt_then_combine" : "combine_while_adapt")),
-                  {"workload.centers=index"});
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(2, 4, "complete", tracking + order), {"workload.centers=index"});
     for (NodeId i = 0; i < 2; ++i)
       CHECK(test::model(recorder, i, 0) == doctest::Approx(x[i]).epsilon(1e-6));
   }
@@ -114,12 +113,14 @@ TEST_CASE("with the step first, models and estimates are mixed with the weights 
   }
 }
 
-TEST_CASE("combining while adapting sends one message of two vectors per neighbor and step") {
+TEST_CASE("two orders of gradient tracking send one message of two vectors per neighbor and step") {
   const std::string text =
       test::quadratic_scenario(6, 10, "ring", tracking + "combine_while_adapt");
-  const Recorder recorder = test::run(text);
-  CHECK(recorder.nodes[2].messages_sent == 10 * 2);
-  CHECK(recorder.nodes[2].bytes_sent == 10 * 2 * 2 * 5 * 4);
+  for (const std::string order : {"combine_while_adapt", "dsgt"}) {
+    const Recorder recorder = test::run(text, {"algorithm.order=" + order});
+    CHECK(recorder.nodes[2].messages_sent == 10 * 2);
+    CHECK(recorder.nodes[2].bytes_sent == 10 * 2 * 2 * 5 * 4);
+  }
   // Step first: x at each of 10 steps, y at all but the first.
   const Recorder two = test::run(text, {"algorithm.order=adapt_then_combine"});
   CHECK(two.nodes[2].messages_sent == (10 + 9) * 2);

@@ -64,6 +64,19 @@ class CompareSettingsTest(unittest.TestCase):
         line = next(line for line in table.splitlines() if line.strip().startswith(name))
         return line.strip()[len(name):].replace(" %", "%").replace(" of ", "/").split()
 
+    def test_points_without_a_partner_are_counted(self):
+        self.write("point,a.x,a.y,test_loss", "p,1,1,11", "q,1,2,22", "r,1,3,33", "s,2,1,10", "t,2,4,20")
+        left_out = "without a partner that is alike in all else, and left out: "
+        self.assertIn(left_out + "2 of A, 1 of B\n", self.compare("a.x=1", "a.x=2"))
+        self.write("point,a.x,a.y,test_loss", "p,1,1,11", "q,1,2,22", "s,2,1,10", "t,2,2,20")
+        self.assertNotIn(left_out, self.compare("a.x=1", "a.x=2"))
+
+    def test_how_many_reach_a_target_is_told_beside_when(self):
+        self.write("point,a.x,run.seed,target_reached,target_time_seconds", "p,1,1,1,3", "q,1,2,1,4", "s,2,1,0,", "t,2,2,0,")
+        said = self.compare("a.x=1", "a.x=2")
+        self.assertEqual(self.row(said, "target_reached")[:3], ["1", "0", "+1"])
+        self.assertNotIn("target_time_seconds", said)  # which no pair knows
+
     def test_differences_are_of_pairs_and_have_an_interval_by_students_t(self):
         self.write("point,a.x,run.seed,test_loss", "p,1,1,11", "q,1,2,22", "r,1,3,33", "s,2,1,10", "t,2,2,20", "u,2,3,30")
         said = self.compare("a.x=1", "a.x=2")

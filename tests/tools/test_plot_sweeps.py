@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from plot_case import SCENARIO, PlotCase, main
 
-from pictures import sweep, sweep_axes, sweep_curves, sweep_layout
+from pictures import sweep, sweep_axes, sweep_curves, sweep_layout, sweep_tables
 from pictures.metrics import write_outcome
 from pictures.published import Published
 from pictures.runs import Run, names_of
@@ -248,6 +248,22 @@ class PlotSweepsTest(PlotCase):
             sweep_curves.curves(ax, swept, "test_accuracy", "step", "algorithm.kind", {}, {"algorithm.learning_rate": rate})
             self.assertEqual([text.get_text() for text in ax.texts], note)
             plt.close(figure)
+
+    def test_the_best_gets_most_runs_to_the_target_then_soonest_or_learns_best(self):
+        folder = self.folder / "reaching"
+        folder.mkdir()
+        (folder / "scenario.ini").write_text("[sweep]\na.kind = x, y\na.rate = 1, 2, 3\n")
+        head = "a.kind,a.rate,runs,test_accuracy,test_accuracy_deviation,target_reached,target_reached_deviation,target_time_seconds,target_time_seconds_deviation"
+        rows = ["x,1,3,0.8,0,0.667,0.5,10,0", "x,2,3,0.7,0,1,0,20,0", "x,3,3,0.7,0,1,0,15,0",  # two of three, three, three and sooner
+                "y,1,3,0.5,0,0,0,,", "y,2,3,0.6,0,0,0,,", "y,3,3,0.4,0,0,0,,"]                # nobody gets there
+        (folder / "table.csv").write_text("\n".join([head, *rows]) + "\n")
+        (folder / "points.csv").write_text("point,a.kind,a.rate,run.seed\n")
+        swept = sweep.Sweep(folder)
+        swept.judge = "target_time_seconds"
+        for kind, rate in (("x", "3"), ("y", "2")):
+            self.assertEqual(swept.chosen({"a.kind": kind, "a.rate": sweep_tables.BEST})["a.rate"], rate)
+        self.assertEqual(swept.choices_in_words(), ["a kind = x: rate of the best target time seconds is 3, the greatest",
+                                                    "a kind = y: rate of the best target time seconds is 2"])
 
     def test_the_best_of_a_swept_key_is_chosen_for_each_combination(self):
         rates = {"dpsgd": "0.001", "allreduce": "0.1"}

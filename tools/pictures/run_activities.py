@@ -1,4 +1,4 @@
-"""What the nodes of a run did: each in a stretch of time, and in which shares it spent the whole run."""
+"""What the nodes of a run did: each in a stretch of time, and in which shares it spent its time."""
 import math
 
 import numpy as np
@@ -10,16 +10,25 @@ from pictures.results import ACTIVITIES
 from pictures.style import BLUE, ORANGE, duration_text, time_scale
 
 MOST_NODES = 64          # rows of the timeline
+NEIGHBORS = 8            # drawn side by side where not all nodes are: every 8th would be the first of each host
 MOST_BARS = 512          # nodes drawn one by one in the shares
 LETTERS_BESIDE_TITLE = 44
 SERVING = "serve after last step"
 COLORS = dict(zip((*ACTIVITIES, SERVING), (BLUE, ORANGE, "#D9D9D9", "#B5DDEF")))
 
 
+def shown_nodes(count):
+    """All nodes, or of many evenly spaced blocks of neighbors."""
+    if count <= MOST_NODES:
+        return np.arange(count)
+    first = np.linspace(0, count - NEIGHBORS, MOST_NODES // NEIGHBORS).astype(int)
+    return (first[:, None] + np.arange(NEIGHBORS)).ravel()
+
+
 def draw_timeline(ax, results, window):
     """One row per node, one rectangle per stretch of time that touches the window."""
     timeline = results.timeline
-    shown = np.arange(0, results.node_count, math.ceil(results.node_count / MOST_NODES))
+    shown = shown_nodes(results.node_count)
     row_of = np.full(results.node_count, -1)
     row_of[shown] = np.arange(len(shown))
     begin, end = window
@@ -41,11 +50,14 @@ def draw_timeline(ax, results, window):
                                          antialiaseds=len(shown) <= 40))
     ax.set_xlim(begin * factor, end * factor)
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    ticks = MaxNLocator(16, integer=True, min_n_ticks=1).tick_values(0, len(shown) - 1)
-    ticks = [int(tick) for tick in ticks if 0 <= tick < len(shown)]
+    if len(shown) < results.node_count:
+        ticks = range(0, len(shown), NEIGHBORS)
+    else:
+        ticks = MaxNLocator(16, integer=True, min_n_ticks=1).tick_values(0, len(shown) - 1)
+        ticks = [int(tick) for tick in ticks if 0 <= tick < len(shown)]
     ax.set_yticks(ticks, [str(shown[tick]) for tick in ticks])
     ax.grid(False)
-    ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,})" if len(shown) < results.node_count else "node")
+    ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,}, in groups of {NEIGHBORS})" if len(shown) < results.node_count else "node")
     ax.set_xlabel(f"{results.clock} ({unit})")
     ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.active_end())}")
 
@@ -79,7 +91,7 @@ def draw_shares(ax, results):
     ax.grid(False)
     ax.set_xlabel("node")
     ax.set_ylabel("share of time")
-    ax.set_title("How the nodes spent the whole run")
+    ax.set_title("Each node's time up to its end")
 
 
 def keys_of(results):

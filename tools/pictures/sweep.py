@@ -83,10 +83,10 @@ def heading(sweep, fixed, deviations):
             (f"; nodes diverged in {diverged} of the sweep's runs" if diverged else ""))
 
 
-def draw(folder, outcomes=(), keys=(), fixed=(), targets=(), axes=(), against=None, published=None):
+def draw(folder, outcomes=(), keys=(), fixed=(), targets=(), axes=(), against=None, published=None, said=None):
     """The picture of the sweep in `folder`: `outcomes`, and the times to `targets`, over the swept `keys` (one or two), others held
     at `fixed` values; and curves against what `axes` name, time and steps unless told. Or the outcomes `against` another one. What
-    is `published` of the outcomes (published.Published) is drawn over them."""
+    is `published` of the outcomes (published.Published) is drawn over them. Lines on what was chosen for `best` are added to `said`."""
     sweep = Sweep(folder)
     keys, fixed = chosen_keys(sweep, keys, fixed)
     for outcome in [*outcomes, *([against] if against else [])]:
@@ -113,4 +113,6 @@ def draw(folder, outcomes=(), keys=(), fixed=(), targets=(), axes=(), against=No
     title = heading(sweep, fixed, ["bars"] * bool(keys) + ["bands"] * bands)
     figure.suptitle("\n".join(textwrap.wrap(title, LONGEST_HEADING * columns)), fontsize=13, fontweight="bold", x=0.01, ha="left")
     put_right(figure)
+    if said is not None:
+        said += sweep.choices_in_words()
     return figure

@@ -38,6 +38,7 @@ class Sweep:
         self.keys = rest[:place] + self.zipped[:1] + rest[place:]  # of zipped keys, the first stands for all
         self.outcomes = [name for name in columns[columns.index("runs") + 1:] if not name.endswith("_deviation")]
         self.judge = self.quality()  # the outcome that tells what is BEST
+        self.choices = {}            # settings: what was chosen for BEST
         self.most_runs = max(int(float(row["runs"])) for row in self.table)
 
     def read_settings(self):
@@ -150,19 +151,36 @@ class Sweep:
         return {**asked, **held}
 
     def chosen(self, settings):
-        """These settings with values in place of BEST: those of the row, among those with the other settings, that has the best outcome. Of
-        seeds that failed nothing is known, so rows with fewer runs than others do not count."""
+        """These settings with values in place of BEST: those of the row, among those with the other settings, that has the best outcome.
+        Of what takes a target, most runs must get there; where none does, or nothing else is known, quality decides. Of seeds that
+        failed nothing is known, so rows with fewer runs than others do not count. What was chosen stays in `choices`."""
         open_keys = [key for key, value in settings.items() if value is BEST]
         if not open_keys:
             return settings
         given = {key: value for key, value in settings.items() if value is not BEST}
-        rows = [row for row in with_settings(given, self.table) if row[self.judge]]
-        if not rows:
+        rows = with_settings(given, self.table)
+        if not any(row.get(name) for row in rows for name in (self.judge, self.quality())):
             return settings  # which no row has
-        most = max(float(row["runs"]) for row in rows)
-        choose = max if self.judge in HIGHER_IS_BETTER else min
-        best = choose((row for row in rows if float(row["runs"]) == most), key=lambda row: float(row[self.judge]))
-        return {**given, **{key: best[key] for key in open_keys}}
+
+        def merit(outcome, row):
+            sign = 1 if outcome in HIGHER_IS_BETTER else -1
+            return (1, sign * float(row[outcome])) if row.get(outcome) else (0, 0)
+
+        best = max(rows, key=lambda row: (float(row["runs"]), merit("target_reached", row) if self.judge in TARGET_AXES else (0, 0),
+                                          merit(self.judge, row), merit(self.quality(), row)))
+        self.choices[tuple(given.items())] = {key: best[key] for key in open_keys}
+        return {**given, **self.choices[tuple(given.items())]}
+
+    def choices_in_words(self):
+        """A line for each combination of settings that a value was chosen for: "kind = swarm: best learning_rate is 0.4, the greatest"."""
+        lines = []
+        for given, chosen in self.choices.items():
+            of = ", ".join(f"{self.name_of(key)} = {self.label(key, value)}" for key, value in given if len(self.values(key)) > 1)
+            for key, value in chosen.items():
+                known = self.numbers(key)
+                at_end = {0: ", the least", len(self.values(key)) - 1: ", the greatest"}.get(self.values(key).index(value), "") if known else ""
+                lines.append(f"{of + ': ' if of else ''}{self.setting(key, BEST)} is {value}{at_end}")
+        return lines
 
     def file_of(self, point):
         return self.folder / f"{point['point']}.h5"
