@@ -16,16 +16,15 @@ constexpr Duration default_patience = std::chrono::minutes(10);
 constexpr Duration shortest_interval = std::chrono::microseconds(1);  // of evaluations by time
 
 void read_device(const Section& section, RunSettings& s) {
-  const std::string device = section.choice("device", {"cpu", "cuda", "auto"}, "cpu",
-                                            "where models live and gradients are computed; auto: "
-                                            "on a GPU if there is one");
-  s.device = device == "cpu"    ? DeviceChoice::cpu
-             : device == "cuda" ? DeviceChoice::cuda
-                                : DeviceChoice::automatic;
-  const std::string precision =
-      section.choice("precision", {"strict", "fast"}, "strict",
-                     "on a GPU: the bits of the CPU, or large products in TF32");
-  s.precision = precision == "fast" ? Precision::fast : Precision::strict;
+  s.device = section.choice<DeviceChoice>(
+      "device",
+      {{"cpu", DeviceChoice::cpu}, {"cuda", DeviceChoice::cuda}, {"auto", DeviceChoice::automatic}},
+      "cpu",
+      "where models live and gradients are computed; auto: "
+      "on a GPU if there is one");
+  s.precision = section.choice<Precision>(
+      "precision", {{"strict", Precision::strict}, {"fast", Precision::fast}}, "strict",
+      "on a GPU: the bits of the CPU, or large products in TF32");
   section.expect(s.precision == Precision::strict || s.device != DeviceChoice::cpu, "precision",
                  "must be strict with device = cpu: set device = cuda, or auto");
 }
@@ -160,11 +159,10 @@ std::int64_t read_eager_limit(const Section& network) {
 }
 
 Pace read_pace(const Section& compute) {
-  const std::string pace = compute.choice(
-      "pace", {"modelled", "measured"}, "modelled",
+  return compute.choice<Pace>(
+      "pace", {{"modelled", Pace::modelled}, {"measured", Pace::measured}}, "modelled",
       "over MPI: whether a gradient takes the modelled time or its own, which counts the wait "
       "for other nodes of its rank, too");
-  return pace == "measured" ? Pace::measured : Pace::modelled;
 }
 
 double read_forward_share(const Section& compute) {
