@@ -68,6 +68,9 @@ TEST_CASE("a wrong layer is named, with the form that it should have") {
   CHECK(complaint("dropout nan").starts_with("must have layer 1"));
   CHECK(complaint("dense 2.5").starts_with("must have layer 1"));
   CHECK(complaint("residual 16").starts_with("must have layer 1"));
+  CHECK(parse_cnn_layers("residual 16 8 /16")[0].stride == 16);
+  for (const char* wide : {"residual 16 8 /17", "conv 32 3x3 /17"})
+    CHECK_MESSAGE(complaint(wide).starts_with("must have layer 1"), wide);
   CHECK(complaint("relu, desne 3") ==
         "must be layers of conv, relu, pool, average, batchnorm, groupnorm, dropout, dense, "
         "residual, got `desne 3` as layer 2; did you mean dense?");

@@ -567,6 +567,7 @@ TEST_CASE("an HDF5 file's sequences lose their padding, and bad tokens are told"
   const SplitSequences both = load_sequences(settings, 4, 1);
   CHECK(both.train.tokens == std::vector<std::int32_t>{5, 6, 7, 1, 2, 3, 4, 4});
   CHECK(both.test.tokens == std::vector<std::int32_t>{5, 6, 9, 7, 9, 9, 1, 2, 3, 4, 4, 9});
+  CHECK(both.vocabulary == 10);  // the largest token is held out
   settings.test_path = "";
   write({5, 6, 9, 0.5, 9, 9, 1, 2, 3, 4, 4, 9}, {2, 1, 3, 2});
   CHECK_THROWS_WITH_AS(load_sequences(settings, 3, 1), doctest::Contains("found 0.5 at sample 1"),

@@ -258,6 +258,7 @@ TEST_CASE("entries are cut at standard deviations around zero; the largest is fo
   for (const Values& v : {Values{nan, -3, 2}, Values{1, -3, nan}})
     CHECK(std::isnan(apply(LargestMagnitude{}, {v})[0]));
   CHECK(apply(Larger{}, {{1, -3, 2}, {0, -2, 2}}) == Values{1, -2, 2});
+  for (const float larger : apply(Larger{}, {{1, nan}, {nan, 1}})) CHECK(std::isnan(larger));
   CHECK(apply(ScaleBy{0.5F}, {{1, -3}, {4}}) == Values{2, -6});
 }
 

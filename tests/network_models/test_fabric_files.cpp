@@ -761,6 +761,8 @@ TEST_CASE("loggp: a node with a slowdown pays its own overheads and gaps that of
   // A second message of node 0 may start after g + k' G, thrice: 3 (500 + 100) = 1800 ns.
   CHECK(arrivals(keys, 3, {{0, 0, 1, 101}, {0, 0, 2, 101}}) ==
         std::vector<std::int64_t>{3'500, 5'300});
+  keys.back().second = "0-1: 3";  // the last of a range, too
+  CHECK(arrivals(keys, 3, {{0, 1, 2, 101}}) == std::vector<std::int64_t>{3'500});
   CHECK(refusal({{"kind", "loggp"}, {"preset", "edr"}, {"slowdowns", "1: 0"}}, 3)
             .find("must be factors above 0") != std::string::npos);
 }

@@ -106,6 +106,22 @@ TEST_CASE("fluid: messages that can never go on are reported with the link that 
   CHECK(idle->standstill().empty());
 }
 
+TEST_CASE("fluid: of links that are away four are named, and the others counted") {
+  const auto told = [](const std::string& rows) {
+    const test::TemporaryDirectory directory;
+    const auto model = network_test::network(scheduled(directory, rows), 4);
+    network_test::ScriptedRun(*model, {{0, 0, 2, 4'000}});
+    return model->standstill();
+  };
+  const std::string four = "3 us, host 0 *, 0\n3 us, host 1 *, 0\n";
+  const std::string since = " (since 3e-06 s)";
+  const std::string words = "1 message waits for links that are away: host 0 up" + since +
+                            ", host 0 down" + since + ", host 1 up" + since + ", host 1 down" +
+                            since;
+  CHECK(told(four) == words);
+  CHECK(told(four + "3 us, host 3 up, 0\n") == words + " and 1 more");
+}
+
 TEST_CASE("fluid: a link that is away for good ends a run though others fail at random") {
   // Without more to come they would go on failing until the end of the clock.
   const test::TemporaryDirectory directory;

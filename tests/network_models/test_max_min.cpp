@@ -333,6 +333,21 @@ TEST_CASE("max-min: with an accuracy rates are exact for capacities that are at 
   CHECK(largest > accuracy / 2);  // (it is used)
 }
 
+TEST_CASE("max-min: with an accuracy what exceeds a capacity is told like what is left free") {
+  const std::array<LinkId, 1> link{0};
+  for (const double capacity : {99.0, 101.0}) {
+    CAPTURE(capacity);
+    MaxMin sharing({100.0}, 0, 0.02);
+    const FlowId flow = sharing.add(link, {}, 1, 1e6, MaxMin::unbounded);
+    sharing.settle(Time{});
+    CHECK(sharing.deviation() == 0);
+    sharing.set_capacity(0, capacity);
+    sharing.settle(Time{});
+    CHECK(sharing.rate(flow) == 100);
+    CHECK(sharing.deviation() == doctest::Approx(1 / capacity));
+  }
+}
+
 TEST_CASE("max-min: a change does no work where nothing hangs together with it") {
   // 1000 links with one flow each: the arrival of one more flow looks at its link alone.
   MaxMin sharing(std::vector<double>(1'001, 1e9));

@@ -32,6 +32,10 @@ TEST_CASE("calibrate: G is the slope of a line to which each size comes as near 
   const std::array<Rounds, 3> late{Rounds{4, 0, 10e-6, 0}, Rounds{1000, 0, 11e-6, 0},
                                    Rounds{1e9, 0, 1.1, 0}};
   CHECK(seconds_per_byte(late) == test::relative(1.1e-9, 0.01));
+  // Misses count by the time that a message takes: one of 8 MB that took twice as long weighs 1/256 of one of 1 MB.
+  const std::array<Rounds, 3> slow{Rounds{1e6, 0, 1e-3, 0}, Rounds{2e6, 0, 2e-3, 0},
+                                   Rounds{8e6, 0, 16e-3, 0}};
+  CHECK(seconds_per_byte(slow) == test::relative(190e-9 / 122));
 }
 
 TEST_CASE("calibrate: small messages that took longer than large ones leave no negative time") {

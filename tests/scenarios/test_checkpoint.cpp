@@ -1,12 +1,15 @@
 // A run that is ended anywhere and resumed records what an undisturbed one does, to the bit: every algorithm of the
 // catalog, codecs, failures, contention, evaluations, windows of any size, threads.
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -359,6 +362,35 @@ TEST_CASE("a replay that takes another way than the run is found out") {
   CHECK(error_of(run).find("did not come to the checkpoint's place") != std::string::npos);
 }
 
+TEST_CASE("the wall time of a run is that of all its pieces together") {
+  Resumable run(blobs, {"algorithm.kind=adpsgd"});
+  REQUIRE(!run.go_on(3));
+  {  // as if the first piece had taken long
+    const CheckpointFile file(run.newest());
+    Checkpoint checkpoint = file.content();
+    checkpoint.facts["wall_seconds"] = "1000.000";
+    const auto fetch = [&](std::size_t i, std::span<float> to) {
+      std::ranges::copy(file.vector(i), to.begin());
+    };
+    save(checkpoint, fetch, run.newest(), {});
+  }
+  REQUIRE(!run.go_on(3));
+  CHECK(std::stod(CheckpointFile(run.newest()).content().facts.at("wall_seconds")) >= 1000);
+  REQUIRE(run.go_on(1'000'000));
+  CHECK(std::stod(run.outcome.machine.at("wall_seconds")) >= 1000);
+}
+
+TEST_CASE("a file that is there packed alone has the checksum of that") {
+  const test::TemporaryDirectory directory;
+  directory.write("images.gz", "packed");
+  CHECK(checksum_of_file(directory.path("images")) ==
+        checksum_of_file(directory.path("images.gz")));
+  directory.write("images", "plain");
+  CHECK(checksum_of_file(directory.path("images")) !=
+        checksum_of_file(directory.path("images.gz")));
+  CHECK(checksum_of_file(directory.path("labels")).empty());
+}
+
 TEST_CASE("a file cut short or changed anywhere is no checkpoint") {
   Resumable run(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(!run.go_on(3));
@@ -383,6 +415,9 @@ TEST_CASE("a file cut short or changed anywhere is no checkpoint") {
     changed[at] = static_cast<char>(changed[at] ^ 0x10);
     CHECK(is_refused(changed));
   }
+  std::string changed = whole;
+  changed.back() = 0x10;  // behind the last checksum
+  CHECK(is_refused(changed));
   CHECK(is_refused(whole + '\0'));
 }
 

@@ -143,6 +143,23 @@ TEST_CASE("memory is described with the data and what lies between the layers, n
   CHECK(4.0 * static_cast<double>(facts.scratch_floats) > scratch);
 }
 
+TEST_CASE("averages over steps take as much memory as the models") {
+  const Assembly parts = assembled("kind = softmax\ndataset = digits\nbatch_size = 1");
+  RunSettings settings = parts.settings;
+  WorkloadFacts facts = parts.workload->facts();
+  settings.nodes = 8;
+  facts.parameters = std::size_t{1} << 28;  // 1 GiB
+  const auto sum = [&] {
+    const std::string text = describe_memory(settings, facts);
+    const std::string before = " of all else: ";
+    return std::stod(text.substr(text.find(before) + before.size()));
+  };
+  const double without = sum();
+  CHECK(without > 8);
+  settings.swa_start = 1;
+  CHECK(sum() == doctest::Approx(without + 8).epsilon(2e-3));
+}
+
 TEST_CASE("every workload with numbers tells how much its data are, and its scratch") {
   for (const char* kind : {"softmax", "mlp", "cnn", "auc", "transformer", "navigation"}) {
     CAPTURE(kind);

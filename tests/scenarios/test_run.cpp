@@ -302,6 +302,19 @@ TEST_CASE("a diverging run that marks its nodes goes on, and names them") {
   }
 }
 
+TEST_CASE("of nodes that diverged twenty are named, and the others counted") {
+  for (const int nodes : {20, 22}) {
+    CAPTURE(nodes);
+    const Recorder recorder = test::run(
+        test::quadratic_scenario(nodes, 9, "ring", "kind = dpsgd\nlearning_rate = 1e30\n"),
+        {"run.on_divergence=mark"});
+    const std::string& named = recorder.facts.at("diverged");
+    CHECK(named.find(", node 19 at its gradient ") != std::string::npos);
+    CHECK(named.find("node 20") == std::string::npos);
+    CHECK(named.ends_with(", 2 more") == (nodes == 22));
+  }
+}
+
 TEST_CASE("bytes sent are told step by step, of each node and of all") {
   // Each step every node of the ring sends its 5 floats to two neighbors.
   const std::string text =

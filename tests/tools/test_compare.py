@@ -136,6 +136,9 @@ class CompareTest(unittest.TestCase):
         self.starling("run", "s.ini", "-q", "-o", "recorded.h5", "run.evaluate_every=7", "run.evaluate_interval=5 ms", "run.record_every=3",
                       "run.timeline=5 ms", "run.save_models=no")
         self.assertNotIn("different", self.starling("compare", "a.h5", "recorded.h5", "--loss", "1"))
+        # What would happen to nodes that diverge, where none did.
+        self.starling("run", "s.ini", "-q", "-o", "marking.h5", "run.on_divergence=mark")
+        self.assertNotIn("different", self.starling("compare", "a.h5", "marking.h5"))
         self.starling("run", "s.ini", "-q", "-o", "until.h5", "run.until=20 ms")
         self.assertIn("different experiments: run.until (0 s, 20 ms)\n", self.starling("compare", "a.h5", "until.h5", "--loss", "1"))
 
@@ -305,6 +308,9 @@ class CompareTest(unittest.TestCase):
         self.assertIn("B: r.csv (by other code, 40 steps)", said)
         self.assertEqual(read_reference(self.folder / "r.csv")["step_time"], 0.002)
 
+    def test_two_evaluations_of_a_reference_may_have_one_time(self):
+        self.assertIn("the runs agree\n", self.compare_with("step,time_seconds\n20,0.04\n40,0.04\n", "--time", "9"))
+
     def test_a_scenario_may_name_what_its_results_are_compared_with(self):
         # 40 steps of 1 ms and zero latency; the real run took 41 ms, 2.4 % of which are missing
         folder = self.folder / "cluster"
@@ -328,6 +334,12 @@ class CompareTest(unittest.TestCase):
         (folder / "s.ini").write_text(scenario.replace("measured.csv", "measured.txt"))
         self.starling("run", "cluster/s.ini", "-q", "-o", "elsewhere.h5")
         self.assertIn("B: cluster/measured.txt", self.starling("compare", "elsewhere.h5", "--time", "0.03"))
+        # A tolerance of the command line wins. The loss is far from 1000.
+        (folder / "measured.txt").write_text("step,test_loss\n40,1000\n")
+        (folder / "s.ini").write_text(scenario.replace("measured.csv", "measured.txt") + "loss_tolerance = 0.5\n")
+        self.starling("run", "cluster/s.ini", "-q", "-o", "elsewhere.h5")
+        self.assertRegex(self.starling("compare", "elsewhere.h5", status=3), r"final test loss .* 50.00 %  differs")
+        self.starling("compare", "elsewhere.h5", "--loss", "2")
         (folder / "s.ini").write_text(scenario.replace("0.02", "-1"))
         self.assertIn("s.ini:23: reference.time_tolerance must not be negative, got -1",
                       self.starling("run", "cluster/s.ini", status=2))

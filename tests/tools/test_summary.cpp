@@ -1,6 +1,7 @@
 // Outcomes of runs that did not come to their end.
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -39,6 +40,29 @@ TEST_CASE("nodes of a lost rank, of which nothing is known, do not make a step l
   Recorder waiting = broken_off(3);
   waiting.spend(3, Activity::wait, Time{}, Time{std::chrono::seconds(5)});
   CHECK(outcome(waiting, "step_time_seconds") == doctest::Approx(4 / 3.));
+}
+
+TEST_CASE(
+    "a training loss that ends far above its first value is a sign, unless it may be negative") {
+  const auto signs = [](double first, double last) {
+    Recorder recorder(1, RowSchedule(1, 2), RowSchedule(2, 2), Time{});
+    recorder.steps.cell("train_loss", 0, 0) = first;
+    recorder.steps.cell("train_loss", 1, 0) = last;
+    return signs_of_divergence(recorder, std::nullopt).size();
+  };
+  CHECK(signs(1, 4) == 1);
+  CHECK(signs(1, 3) == 0);
+  CHECK(signs(-1, 4) == 0);
+  CHECK(signs(0, 4) == 0);
+}
+
+TEST_CASE("exchanges left out are those that each node told last, whatever others told since") {
+  Recorder recorder(2, RowSchedule(1, 2), RowSchedule(2, 2), Time{});
+  recorder.steps.cell("exchanges", 0, 0) = 4;  // no more is known of this node
+  recorder.steps.cell("exchanges_behind", 0, 0) = 2;
+  recorder.steps.cell("exchanges", 1, 1) = 6;
+  recorder.steps.cell("exchanges_behind", 1, 1) = 3;
+  CHECK(summarize(recorder).find("10 begun, 5 left out") != std::string::npos);
 }
 
 }  // namespace starling::test_summary

@@ -323,7 +323,8 @@ class SweepTest(unittest.TestCase):
         tables = [(out / name).read_bytes() for name in ("points.csv", "table.csv", "table.h5")]
         files[3].unlink()
         files[5].write_bytes(files[5].read_bytes()[:2000])  # cut short
-        files[7].with_suffix(".log").touch()  # by who was killed just before it knew the end
+        for left in (files[7].with_suffix(".log"), pathlib.Path(f"{files[7]}.checkpoint")):
+            left.touch()  # by who was killed just before it knew the end
         self.assertIn("10 points are finished already", self.sweep())
         changed = {file for file in files if file.stat().st_mtime_ns != before[file]}
         self.assertEqual(changed, {files[3], files[5]})
@@ -394,6 +395,10 @@ class SweepTest(unittest.TestCase):
         self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 8\nrun.steps = none, few\nzip = run.nodes run.steps\n")
         self.assertIn("s.ini:20: run.steps must be an integer, got none", self.sweep(status=2))
         self.assertIn("command line: run.steps must be", self.sweep("sweep.run.steps=few, many", status=2))
+
+    def test_repetitions_have_the_seeds_from_that_of_the_run_on(self):
+        self.write(SCENARIO + "[sweep]\nrepeats = 3\n")
+        self.assertEqual(self.sweep("run.seed=7", "--list").split(), ["seed=7", "seed=8", "seed=9"])
 
     def test_seeds_beyond_the_largest_are_told_before_any_runs(self):
         self.write(SCENARIO + "[sweep]\nrepeats = 3\n")
@@ -651,6 +656,10 @@ class SweepTest(unittest.TestCase):
         self.assertIn("2 points are finished already\n6 of 6 points are finished", self.sweep("sweep.repeats=3"))
         (self.folder / "b.h5").unlink()  # what is gone has not changed
         self.assertIn("6 of 6 points are finished", self.sweep("sweep.repeats=3"))
+        for name in ("a.h5", "b.h5"):
+            self.write_data(name, 2)
+        self.assertIn("a.h5 has changed since 3 finished points read it, the first path=a.h5,seed=1;",
+                      self.sweep("sweep.repeats=3", status=1))
 
     def test_data_that_change_during_a_sweep_are_told_at_its_end(self):
         self.write_sweep_of_data(5000)

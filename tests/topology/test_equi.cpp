@@ -67,6 +67,16 @@ TEST_CASE("EquiStatic hands on by the same offsets everywhere, with the shares o
   CHECK(sum == doctest::Approx(8.0 / 9).epsilon(1e-6));
 }
 
+TEST_CASE("EquiStatic both ways gives the same share away, also by half a turn, which is one way") {
+  for (const NodeId nodes : {2, 4, 7}) {
+    CAPTURE(nodes);
+    const auto topology = test::make("equi_static", nodes, {{"degree", "5"}, {"directed", "no"}});
+    double sum = 0;
+    for (const Edge& edge : topology.out(0)) sum += edge.weight;
+    CHECK(sum == doctest::Approx((nodes - 1.0) / nodes).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("the gap of EquiStatic does not close as the nodes grow") {
   // Theorem 1 with epsilon = 0.9: M = ceil(8 ln(2n / p) / (3 * 0.81)) gives a gap of at least 0.1 with probability
   // 1 - p; p = 0.01 here. A ring of 4096 nodes has 1.6e-6.
@@ -109,6 +119,18 @@ TEST_CASE("pairs of OU-EquiDyn lie at one distance, and none that could pair is 
       CHECK_FALSE((is_free[static_cast<std::size_t>(i)] && is_free[static_cast<std::size_t>(j)]));
     }
   }
+}
+
+TEST_CASE("OU-EquiDyn begins to pair at a random node: each is left over at times") {
+  // Of 15 nodes one or more are left over, so a node is spared for 300 rounds with probability 1e-9.
+  const auto topology = test::make("equi_dynamic", 15, {{"directed", "no"}, {"rounds", "300"}});
+  std::set<NodeId> left_over;
+  for (Step r = 0; r < 300; ++r) {
+    for (NodeId i = 0; i < 15; ++i) {
+      if (topology.out(i, r).empty()) left_over.insert(i);
+    }
+  }
+  CHECK(left_over.size() == 15);
 }
 
 TEST_CASE("a random matching is perfect, and every partner as likely as any other") {

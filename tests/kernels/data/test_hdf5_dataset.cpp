@@ -310,6 +310,24 @@ TEST_CASE("a wrong HDF5 file is an error that names file and data set") {
         "/: expected an HDF5 file, found a directory");
 }
 
+TEST_CASE("of one class against the rest, the samples that are kept have their lengths") {
+  const TemporaryDirectory directory;
+  const std::string path = hdf5_file(directory.path("a.h5"), [](hid_t file) {
+    write_set(file, "x", H5T_NATIVE_DOUBLE, {5, 2}, five_pairs);
+    write_set(file, "y", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{0, 1, 0, 0, 1});
+    write_set(file, "length", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{7, 8, 9, 10, 11});
+  });
+  const Section section("workload", "test.ini:1",
+                        {{"kind", "auc", "test.ini:2"},
+                         {"dataset", "hdf5", "test.ini:3"},
+                         {"path", path, "test.ini:4"},
+                         {"test_fraction", "0.4", "test.ini:5"},
+                         {"positive_share", "0.5", "test.ini:6"},
+                         {"batch_size", "2", "test.ini:7"}});
+  // Of the first three the last one is left out, so that half are positive.
+  CHECK(workloads::find(section).make(section, 1, 1)->batch_cost(0, 0) == 7 + 8);
+}
+
 TEST_CASE("HDF5 data are read where locks are refused, but not while another program writes them") {
   const TemporaryDirectory directory;
   const std::string path = hdf5_file(directory.path("a.h5"), [](hid_t file) {

@@ -110,6 +110,20 @@ TEST_CASE("the timeline keeps what began before its end, cut there, and no empty
   CHECK(recorder.nodes[0].communicate.count() == 9);  // totals are not cut
 }
 
+TEST_CASE("times, bytes and what is per second have units, numbers and shares have none") {
+  for (const char* name : {"time", "compute", "wait", "communicate", "finished", "busy",
+                           "exchange_time", "some_seconds"})
+    CHECK_MESSAGE(unit_of(name) == "s", name);
+  for (const char* name : {"begin", "end", "busy_picoseconds"})
+    CHECK_MESSAGE(unit_of(name) == "ps", name);
+  for (const char* name : {"bytes", "bytes_sent", "bytes_received"})
+    CHECK_MESSAGE(unit_of(name) == "B", name);
+  for (const char* name : {"bandwidth", "rate", "peak_rate"})
+    CHECK_MESSAGE(unit_of(name) == "B/s", name);
+  for (const char* name : {"steps", "messages_sent", "test_loss", "test_accuracy"})
+    CHECK_MESSAGE(unit_of(name).empty(), name);
+}
+
 TEST_CASE("equal recorders have the same content, whatever machine they ran on") {
   const Recorder a = small_recorder();
   Recorder b = small_recorder();
