@@ -192,6 +192,9 @@ def check_summaries(folder):
                             ([*timing, "algorithm.kind=allreduce", "algorithm.collective=hierarchical", "algorithm.collective_group=3"],
                              "command line: algorithm.collective = hierarchical is one ring of all: 8 nodes do not divide into several groups of "
                              "collective_group = 3\n"),
+                            ([*timing, "algorithm.kind=allreduce", "algorithm.collective=hierarchical", "algorithm.collective_group=8"],
+                             "command line: algorithm.collective = hierarchical is one ring of all: 8 nodes do not divide into several groups of "
+                             "collective_group = 8\n"),
                             ([*timing, "run.nodes=20", "algorithm.kind=diloco", "algorithm.period=2", "algorithm.compression=levels"],
                              "command line: algorithm.compression = levels sends more than none: each node's code goes to all others, "),
                             ([*timing, "algorithm.kind=powersgd"],
@@ -219,7 +222,7 @@ def check_summaries(folder):
         assert not folder.run("run", "good.ini", *words).stderr, words
     # Links that are set alike have closed forms.
     ring = ["algorithm.kind=allreduce", "algorithm.collective=ring", *FLUID, "network.collectives=analytic"]
-    for name, links in (("all", "network.link_bandwidths=host 3 *: 1 GB/s, *: 1 MB/s"), ("usual", "network.bandwidth=1 MB/s")):
+    for name, links in (("all", "network.link_bandwidths=host 3 *: 1 GB/s, host 5 *: 2 GB/s, *: 1 MB/s"), ("usual", "network.bandwidth=1 MB/s")):
         expect(folder.run("run", "good.ini", *ring, links, "-o", f"{name}.h5"), 0)
     times = [h5py.File(folder.file(f"{name}.h5"))["steps/time"][-1, 0] for name in ("all", "usual")]
     assert times[0] == times[1] > 0.02, times

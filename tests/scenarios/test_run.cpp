@@ -315,6 +315,18 @@ TEST_CASE("of nodes that diverged twenty are named, and the others counted") {
   }
 }
 
+TEST_CASE("a cost of a host that nobody pays is told, but not one that is taken away") {
+  const std::string text =
+      test::quadratic_scenario(4, 10, "ring", "kind = dpsgd\nlearning_rate = 0.1");
+  const auto told = [&](const std::string& entry) {
+    const std::vector<std::string> settings{"network.host=xc50",
+                                            "network.operation_entry=" + entry};
+    return test::simulated(assemble(Scenario::parse(text, "test.ini", settings)))->idle_wishes();
+  };
+  CHECK(told("1 ms").size() == 1);
+  for (const char* nothing : {"0 s", "0 ms"}) CHECK(told(nothing).empty());
+}
+
 TEST_CASE("bytes sent are told step by step, of each node and of all") {
   // Each step every node of the ring sends its 5 floats to two neighbors.
   const std::string text =

@@ -79,6 +79,18 @@ TEST_CASE("the average of a node is the mean of what runs of so many steps end w
   }
 }
 
+TEST_CASE("averages that would begin after the last step are warned of") {
+  const auto warnings = [](const char* start) {
+    const std::string text =
+        test::quadratic_scenario(nodes, 15, "star", sgp + "\nlearning_rate = 0.2");
+    return assemble(Scenario::parse(text, "test.ini", {start})).warnings;
+  };
+  CHECK(warnings("run.swa_start=15").empty());  // the last model is its own mean
+  CHECK(warnings("run.swa_start=16") ==
+        std::vector<std::string>{"command line: run.swa_start is 16, and nodes take 15 steps: "
+                                 "nothing is averaged"});
+}
+
 TEST_CASE("averages change neither what nodes do nor evaluations before the first model") {
   for (const std::string& algorithm : {std::string("kind = dpsgd"), sgp}) {
     CAPTURE(algorithm);

@@ -784,6 +784,7 @@ class SweepTest(unittest.TestCase):
         started.wait(60)
         self.assertTrue(saved.exists())
         self.assertFalse((self.folder / "out" / "learning_rate=0.05.h5").exists())  # killed before its first save
+        pathlib.Path(f"{saved}.previous").write_bytes(saved.read_bytes())  # as after the next one
         self.sweep("sweep.repeats=1")
         names = sorted(path.name for path in (self.folder / "out").glob("*.h5*") if path.suffix != ".partial")  # killed as it wrote
         self.assertEqual(names, ["learning_rate=0.05,seed=1.h5", "table.h5"])
