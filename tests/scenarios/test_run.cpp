@@ -321,7 +321,8 @@ TEST_CASE("a cost of a host that nobody pays is told, but not one that is taken 
   const auto told = [&](const std::string& entry) {
     const std::vector<std::string> settings{"network.host=xc50",
                                             "network.operation_entry=" + entry};
-    return test::simulated(assemble(Scenario::parse(text, "test.ini", settings)))->idle_wishes();
+    return test::simulated(assemble(Scenario::parse(text, "test.ini", settings)))
+        ->closing_warnings();
   };
   CHECK(told("1 ms").size() == 1);
   for (const char* nothing : {"0 s", "0 ms"}) CHECK(told(nothing).empty());
