@@ -127,7 +127,8 @@ std::vector<HostCostWarning> host_cost_warnings(const Section& network) {
   for (const auto& [key, use, nothing] : paid_by) {
     const auto read = std::ranges::find(network.uses(), key, &KeyUse::key);
     if (!network.has(key) || read->value == read->fallback || costs_nothing(*read)) continue;
-    warnings.push_back({use, network.located(key, fmt::format("has changed nothing: {}", nothing))});
+    warnings.push_back(
+        {use, network.located(key, fmt::format("has changed nothing: {}", nothing))});
   }
   return warnings;
 }

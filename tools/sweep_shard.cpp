@@ -8,7 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/arguments.hpp"
+#include "tools/failure.hpp"
 
 namespace starling {
 
