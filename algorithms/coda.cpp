@@ -153,6 +153,7 @@ Program coda(const Section& section, const Context& context) {
 
   settings.dual = context.workload.dual_parameters;
   settings.dual_curvature = context.workload.dual_curvature;
+  settings.optimizer.schedule = OptimizerSettings::Schedule::step;
   settings.optimizer.decay_steps = stage_ends(settings.stage_steps, settings.decay, context.steps);
   settings.optimizer.decay_factor = 1 / settings.decay;
   settings.steps = settings.optimizer;

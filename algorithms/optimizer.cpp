@@ -177,27 +177,37 @@ double OptimizerSettings::rate(Step k) const {
         learning_rate * static_cast<double>(k + 1) / static_cast<double>(warmup_steps);
     return warmup_from * learning_rate + (1 - warmup_from) * risen;
   }
-  if (schedule == Schedule::cosine) {
-    const double span = static_cast<double>(std::max<Step>(1, steps - warmup_steps));
-    const double done = std::min(1.0, static_cast<double>(k - warmup_steps) / span);
-    return learning_rate * 0.5 * (1 + exact_cos_turns(0.5 * done));
-  }
-  if (cycle_steps > 0) {
-    const auto fallen = static_cast<double>((k - warmup_steps) % cycle_steps + 1);
-    return learning_rate * (1 - (1 - cycle_floor) * fallen / static_cast<double>(cycle_steps));
-  }
-  if (decay_offset > 0) {
+  const auto inverse = [&] {
     const double since = static_cast<double>(k - std::max<Step>(0, warmup_steps - 1));
-    const double share = decay_offset / (decay_offset + since);
-    return learning_rate * (schedule == Schedule::inverse ? share : std::sqrt(share));
+    return decay_offset / (decay_offset + since);
+  };
+  switch (schedule) {
+    case Schedule::constant:
+      break;
+    case Schedule::step: {
+      double rate = learning_rate;
+      if (decay_factor == 1) return rate;
+      for (const double at : decay_steps) {  // they grow
+        if (static_cast<double>(k) < at) break;
+        rate *= decay_factor;
+      }
+      return rate;
+    }
+    case Schedule::cosine: {
+      const double span = static_cast<double>(std::max<Step>(1, steps - warmup_steps));
+      const double done = std::min(1.0, static_cast<double>(k - warmup_steps) / span);
+      return learning_rate * 0.5 * (1 + exact_cos_turns(0.5 * done));
+    }
+    case Schedule::inverse:
+      return learning_rate * inverse();
+    case Schedule::inverse_root:
+      return learning_rate * std::sqrt(inverse());
+    case Schedule::cyclic: {
+      const auto fallen = static_cast<double>((k - warmup_steps) % cycle_steps + 1);
+      return learning_rate * (1 - (1 - cycle_floor) * fallen / static_cast<double>(cycle_steps));
+    }
   }
-  double rate = learning_rate;
-  if (decay_factor == 1) return rate;
-  for (const double at : decay_steps) {  // they grow
-    if (static_cast<double>(k) < at) break;
-    rate *= decay_factor;
-  }
-  return rate;
+  return learning_rate;
 }
 
 Vector Optimizer::sgd_step(const Vector& d) {

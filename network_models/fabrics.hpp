@@ -3,6 +3,7 @@
 // from 0; where a fabric has more hosts than there are nodes, the last ones stay idle.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -102,7 +103,9 @@ struct SharedHosts {
 
   NodeId host_of(NodeId node) const { return node / nodes_per_host; }
   NodeId nic_of(NodeId node) const {
-    return host_of(node) * nics_per_host + node % nodes_per_host * nics_per_host / nodes_per_host;
+    const std::int64_t place = node % nodes_per_host;
+    return host_of(node) * nics_per_host +
+           static_cast<NodeId>(place * nics_per_host / nodes_per_host);
   }
 };
 

@@ -291,7 +291,7 @@ void assemble_algorithm(Assembly& parts, const Section& algorithm) {
 }
 
 /// Notes what is set for an algorithm that does not read it. A graph of all with all asks for nothing.
-void note_idle(Assembly& parts, const Section& topology, const Section& compute) {
+void note_unread(Assembly& parts, const Section& topology, const Section& compute) {
   const auto forward_share = std::ranges::find(compute.uses(), "forward_share", &KeyUse::key);
   if (is_changed(*forward_share) && !parts.settings.plan.overlaps_backward) {
     parts.unread_forward_share_warning =
@@ -337,7 +337,7 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   }
 
   assemble_algorithm(parts, scenario.section("algorithm"));
-  note_idle(parts, topology, compute);
+  note_unread(parts, topology, compute);
 
   if (scenario.has_section("reference")) {
     const Section reference = scenario.section("reference");

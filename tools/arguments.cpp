@@ -37,6 +37,10 @@ bool parse_arguments(const Arguments& arguments, std::string_view command, const
   return false;
 }
 
+std::optional<std::string> text_option(const po::variables_map& values, const char* name) {
+  return values.count(name) > 0 ? std::optional(values[name].as<std::string>()) : std::nullopt;
+}
+
 void expect_scenario(const std::vector<std::string>& words) {
   if (words.empty()) throw UsageError("no scenario was named");
 }

@@ -2,6 +2,7 @@
 // .ini file or from a results file that holds one.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,10 @@ namespace starling {
 bool parse_arguments(const Arguments& arguments, std::string_view command, const std::string& usage,
                      boost::program_options::options_description options,
                      boost::program_options::variables_map& values);
+
+/// The text of an option; none if it is not given.
+std::optional<std::string> text_option(const boost::program_options::variables_map& values,
+                                       const char* name);
 
 /// Throws UsageError if there are no words.
 void expect_scenario(const std::vector<std::string>& words);

@@ -85,9 +85,8 @@ void measure(MpiSession& session, std::vector<std::string> words,
 void calibrate_command(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("output,o", po::value<std::string>(),
-                        "file to write (standard output if not given)");
-  options.add_options()("tcp", po::bool_switch(),
-                        "hosts talk by TCP, as on Ethernet: network.kind = tcp in place of fluid");
+                        "file to write (standard output if not given)")(
+      "tcp", "hosts talk by TCP, as on Ethernet: network.kind = tcp in place of fluid");
   po::variables_map values;
   if (!parse_arguments(arguments, "calibrate",
                        "mpirun -n RANKS starling calibrate [SCENARIO.ini [section.key=value ...]] "
@@ -95,11 +94,9 @@ void calibrate_command(const Arguments& arguments) {
                        options, values))
     return;
 #ifdef STARLING_HAVE_MPI
-  std::optional<std::string> output;
-  if (values.count("output") > 0) output = values["output"].as<std::string>();
   in_session([&](MpiSession& session) {
-    measure(session, values["words"].as<std::vector<std::string>>(), output,
-            values["tcp"].as<bool>());
+    measure(session, values["words"].as<std::vector<std::string>>(), text_option(values, "output"),
+            values.count("tcp") > 0);
   });
 #else
   throw Error("this starling was built without MPI");

@@ -45,14 +45,13 @@ void export_command(const Arguments& arguments) {
   lacks("links", recorder.links.empty(), "its network model counts none, or none was used");
   lacks("evaluation_by_time", recorder.evaluation_by_time.rows() == 0,
         "its run has neither run.evaluate_interval nor run.until");
-  if (values.count("output") > 0) {
-    const std::string path = values["output"].as<std::string>();
+  if (const auto path = text_option(values, "output")) {
     std::error_code nothing;
-    if (std::filesystem::equivalent(words[0], path, nothing)) {
-      throw UsageError(fmt::format("--output {} is the results file itself", path));
+    if (std::filesystem::equivalent(words[0], *path, nothing)) {
+      throw UsageError(fmt::format("--output {} is the results file itself", *path));
     }
-    wants_trace ? write_chrome_trace(recorder, path)
-                : write_csv(recorder, values["table"].as<std::string>(), path);
+    wants_trace ? write_chrome_trace(recorder, *path)
+                : write_csv(recorder, values["table"].as<std::string>(), *path);
   } else {
     wants_trace ? write_chrome_trace(recorder, stdout, "standard output")
                 : write_csv(recorder, values["table"].as<std::string>(), stdout, "standard output");

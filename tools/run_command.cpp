@@ -204,8 +204,7 @@ void run_command(const Arguments& arguments) {
   }
   auto words = values["words"].as<std::vector<std::string>>();
   expect_scenario(words);
-  if (values.count("output") > 0)
-    words.push_back("run.output=" + values["output"].as<std::string>());
+  if (const auto output = text_option(values, "output")) words.push_back("run.output=" + *output);
 
   if (values.count("replay") == 0 && std::filesystem::path(words[0]).extension() == ".h5")
     write_beside(words, words[0],

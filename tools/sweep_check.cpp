@@ -155,9 +155,9 @@ PointDoubts check_points(const Scenario& scenario, const Sweep& sweep,
   const std::string text = describe(faults, checked);
   std::size_t wrong = 0;
   for (const Fault& fault : faults) wrong += fault.points;
-  for (const Unread* idle : {&topology, &forward_share}) {
-    if (!idle->is_read)
-      warnings.insert(warnings.end(), idle->warnings.begin(), idle->warnings.end());
+  for (const Unread* unread : {&topology, &forward_share}) {
+    if (!unread->is_read)
+      warnings.insert(warnings.end(), unread->warnings.begin(), unread->warnings.end());
   }
   if (wrong < checked) return {text, describe(warnings, checked)};
   if (std::ranges::any_of(faults, &Fault::is_of_scenario)) throw ScenarioError(text);

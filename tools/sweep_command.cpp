@@ -292,17 +292,14 @@ void sweep_command(const Arguments& arguments) {
                        values))
     return;
   const auto words = values["words"].as<std::vector<std::string>>();
-  const auto option = [&](const char* name) {
-    return values.count(name) > 0 ? std::optional(values[name].as<std::string>()) : std::nullopt;
-  };
-  const Shard shard = read_shard(option("shard"));
+  const Shard shard = read_shard(text_option(values, "shard"));
   const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  const std::optional<std::string> jobs = option("jobs");
+  const std::optional<std::string> jobs = text_option(values, "jobs");
   const std::size_t at_a_time =
       jobs ? read_jobs(*jobs) : std::max<std::size_t>(1, cores / shard.on_this_machine);
   const Scenario scenario = read_scenario(words);
   const Sweep sweep = read_sweep(scenario);
-  const std::optional<std::string> output = option("output");
+  const std::optional<std::string> output = text_option(values, "output");
   const fs::path folder =
       output ? fs::path(*output) : fs::path(default_output(scenario.name())).replace_extension();
   const bool is_quiet = values.count("quiet") > 0;

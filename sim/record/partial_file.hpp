@@ -25,7 +25,7 @@ class PartialFile {
   void sync();
   /// Whether another process has replaced `path` since this was begun.
   bool is_overtaken() const;
-  /// Settles, then replaces `path` by it.
+  /// Syncs, then replaces `path` by it.
   void finish();
 
  private:

@@ -485,6 +485,8 @@ TEST_CASE("nodes of a host are divided among its network cards") {
   CHECK(route(fabric, 1, 5) == std::vector<LinkId>{0, 7});
   CHECK(route(fabric, 2, 5) == std::vector<LinkId>{2, 7});
   CHECK(route(fabric, 5, 1) == std::vector<LinkId>{6, 1});
+  // Of as many as a scenario may have, too.
+  CHECK(SharedHosts{1'000'000, 1'000'000, local}.nic_of(1'999'999) == 1'999'999);
 }
 
 TEST_CASE("a host can be given links of its own bandwidth, on any fabric") {

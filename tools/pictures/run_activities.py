@@ -50,14 +50,15 @@ def draw_timeline(ax, results, window):
                                          antialiaseds=len(shown) <= 40))
     ax.set_xlim(begin * factor, end * factor)
     ax.set_ylim(len(shown) - 0.5, -0.5)
-    if len(shown) < results.node_count:
+    is_part = len(shown) < results.node_count
+    if is_part:
         ticks = range(0, len(shown), NEIGHBORS)
     else:
         ticks = MaxNLocator(16, integer=True, min_n_ticks=1).tick_values(0, len(shown) - 1)
         ticks = [int(tick) for tick in ticks if 0 <= tick < len(shown)]
     ax.set_yticks(ticks, [str(shown[tick]) for tick in ticks])
     ax.grid(False)
-    ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,}, in groups of {NEIGHBORS})" if len(shown) < results.node_count else "node")
+    ax.set_ylabel(f"node ({len(shown)} of {results.node_count:,}, in groups of {NEIGHBORS})" if is_part else "node")
     ax.set_xlabel(f"{results.clock} ({unit})")
     ax.set_title(f"What the nodes did{stretch_in_words(begin, end, results.active_end())}")
 

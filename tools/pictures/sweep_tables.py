@@ -166,13 +166,18 @@ class Sweep:
             sign = 1 if outcome in HIGHER_IS_BETTER else -1
             return (1, sign * float(row[outcome])) if row.get(outcome) else (0, 0)
 
-        best = max(rows, key=lambda row: (float(row["runs"]), merit("target_reached", row) if self.judge in TARGET_AXES else (0, 0),
-                                          merit(self.judge, row), merit(self.quality(), row)))
+        if self.judge in TARGET_AXES:
+            order = ("target_reached", self.judge, self.quality())
+        else:
+            order = (self.judge, self.quality())
+            rows = [row for row in rows if row.get(self.judge)] or rows
+        best = max(rows, key=lambda row: (float(row["runs"]), *(merit(outcome, row) for outcome in order)))
         self.choices[tuple(given.items())] = {key: best[key] for key in open_keys}
         return {**given, **self.choices[tuple(given.items())]}
 
     def choices_in_words(self):
-        """A line for each combination of settings that a value was chosen for: "kind = swarm: best learning_rate is 0.4, the greatest"."""
+        """A line for each combination of settings that a value was chosen for: "algorithm kind = swarm: learning rate of the
+        best test accuracy is 0.4, the greatest"."""
         lines = []
         for given, chosen in self.choices.items():
             of = ", ".join(f"{self.name_of(key)} = {self.label(key, value)}" for key, value in given if len(self.values(key)) > 1)
