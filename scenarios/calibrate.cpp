@@ -245,9 +245,10 @@ Task<> measure_all(Node& node, NodeId next, std::int64_t size, std::vector<doubl
     co_await barrier(node);
     // Until a moment that is the same for all: ranks of a host share a clock.
     co_await node.sleep(2 * rest - node.now().time_since_epoch() % rest);
-    node.send(next, data_tag, bytes(node, size));
-    const Message message = co_await node.receive(any_source, data_tag);
-    seconds.push_back(to_seconds(node.now() - message.sent));
+    const Vector message = bytes(node, size);
+    node.send(next, data_tag, message, to_seconds(node.now()));
+    const Message received = co_await node.receive(any_source, data_tag);
+    seconds.push_back(to_seconds(node.now()) - received.number);
   }
 }
 

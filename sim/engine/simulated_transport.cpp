@@ -112,10 +112,12 @@ void SimulatedTransport::set_off(std::uint32_t id) {
   if (rendezvous_ == nullptr) return enter_network(id);
   const InFlight& flight = in_flight_[id];
   const NodeId to = flight.destination;
-  if (rendezvous_->may_start(id, to, flight.message, mailbox_.waiting(to))) leave(id);
+  if (rendezvous_->may_start(id, to, flight.message, mailbox_.waiting(to)))
+    leave(id, flight.message.network_since);
 }
 
-void SimulatedTransport::leave(std::uint32_t id) {
+void SimulatedTransport::leave(std::uint32_t id, Time network_since) {
+  rendezvous_->note_start(in_flight_[id].message, network_since);
   if (rendezvous_->add_startable(id)) schedule(now_, Kind::leave, 0);
 }
 
@@ -125,18 +127,18 @@ void SimulatedTransport::let_leave() {
 
 void SimulatedTransport::enter_network(std::uint32_t id) {
   const InFlight& flight = in_flight_[id];
-  if (rendezvous_ != nullptr) rendezvous_->note_start(flight.message, now_);
   Transfer transfer = transfer_of(flight.message, flight.destination);
   transfer.id = id;
   network_.start(transfer, *this);
 }
 
 void SimulatedTransport::post(NodeId node, Tag tag) {
-  for (const std::uint32_t id : rendezvous_->post(node, tag)) leave(id);
+  for (const std::uint32_t id : rendezvous_->post(node, tag)) leave(id, current()->network_since);
 }
 
 void SimulatedTransport::ask(NodeId node, const Pattern& pattern) {
-  for (const std::uint32_t id : rendezvous_->on_poll(pattern, node)) leave(id);
+  for (const std::uint32_t id : rendezvous_->on_poll(pattern, node))
+    leave(id, current()->network_since);
 }
 
 SimulatedTransport::LaneName SimulatedTransport::lane_of(const InFlight& flight) {
@@ -218,7 +220,8 @@ void SimulatedTransport::receive(ReceiveWait& wait) {
   const NodeId node = wait.fibre->node;
   mailbox_.enqueue(node, wait);
   if (rendezvous_ != nullptr) [[unlikely]] {
-    for (const std::uint32_t id : rendezvous_->on_receive(wait, node)) leave(id);
+    for (const std::uint32_t id : rendezvous_->on_receive(wait, node))
+      leave(id, wait.fibre->network_since);
   }
   if (!wait.has_deadline()) return;
   wait.timer = take_slot(timers_, free_timers_);
@@ -234,7 +237,7 @@ void SimulatedTransport::pass(std::uint32_t timer) {
   mailbox_.withdraw(wait->fibre->node, *wait);
   if (rendezvous_ != nullptr) rendezvous_->forget(*wait);
   wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
-  wait->transfer_began = now_;
+  wait->network_since = now_;
   resume(*wait->fibre);
 }
 
@@ -294,13 +297,14 @@ bool SimulatedTransport::meet(MeetWait& wait) {
          "a node joins a collective twice, or is no member of it");
   room->waits[index] = &wait;
   if (++room->arrived < room->waits.size()) return true;
-  end_meeting(wait.kind, *room);
+  end_meeting(wait.kind, *room, wait.fibre->network_since);
   rooms.erase(room);
   if (rooms.empty()) meetings_.erase(name);
   return true;
 }
 
-void SimulatedTransport::end_meeting(CollectiveKind kind, const Meeting& meeting) {
+void SimulatedTransport::end_meeting(CollectiveKind kind, const Meeting& meeting,
+                                     Time network_since) {
   const std::vector<MeetWait*>& waits = meeting.waits;
   std::int64_t bytes = 0;  // of the largest, where they may differ
   std::int64_t total = 0;
@@ -325,7 +329,7 @@ void SimulatedTransport::end_meeting(CollectiveKind kind, const Meeting& meeting
       member->bytes = total - waits[(i + 1) % waits.size()]->bytes_brought;
     }
     member->met = met;
-    member->transfer_began = now_;
+    member->network_since = network_since;
     wake(*member->fibre, end);
   }
 }
@@ -346,7 +350,7 @@ bool SimulatedTransport::announce(NodeId source, Tag tag, double number) {
     notice.source = source;
     notice.tag = tag;
     notice.number = number;
-    notice.sent = now_;
+    notice.network_since = current()->network_since;
     deliver(arrival, take_off(node, std::move(notice)));
   }
   return true;

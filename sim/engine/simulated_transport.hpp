@@ -193,7 +193,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void set_off(std::uint32_t id);
   void enter_network(std::uint32_t id);
   /// The same at the end of this instant, and the end of the instant.
-  void leave(std::uint32_t id);
+  void leave(std::uint32_t id, Time network_since);
   void let_leave();
   static LaneName lane_of(const InFlight& flight);
   /// Begins the leg out of a message that is staged, or has to wait for one that is; else false.
@@ -205,7 +205,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void lose(std::uint32_t id);
   void pass(std::uint32_t timer);
   /// All have come: what they brought is shared, and each goes on when the collective ends.
-  void end_meeting(CollectiveKind kind, const Meeting& meeting);
+  void end_meeting(CollectiveKind kind, const Meeting& meeting, Time network_since);
 
   /// Whose event it is; nobody's if it is the network's or does not matter any more.
   std::optional<NodeId> node_of(std::uint64_t payload) const;

@@ -18,10 +18,10 @@ struct MessageHeader {
 
   Tag tag;
   double number;
-  std::int64_t sent;     // ps, on the common clock
-  std::uint32_t size;    // floats, or no_vector
-  std::uint32_t marks;   // Vector::wire_marks()
-  std::uint64_t filler;  // bytes that follow the numbers
+  std::int64_t network_since;  // ps, on the common clock
+  std::uint32_t size;          // floats, or no_vector
+  std::uint32_t marks;         // Vector::wire_marks()
+  std::uint64_t filler;        // bytes that follow the numbers
   NodeId source;
   NodeId destination;
 };

@@ -219,7 +219,7 @@ struct MpiChannel::State {
                                .tag = header.tag,
                                .values = {},
                                .number = header.number,
-                               .sent = Time{Duration{header.sent}}};
+                               .network_since = Time{Duration{header.network_since}}};
     std::span<std::byte> numbers;
     if (failure.empty()) {
       try {
@@ -274,15 +274,15 @@ MpiChannel::~MpiChannel() = default;
 
 void MpiChannel::send(int rank, NodeId to, const Message& message) {
   State& state = *state_;
-  auto header =
-      std::make_unique<MessageHeader>(MessageHeader{.tag = message.tag,
-                                                    .number = message.number,
-                                                    .sent = message.sent.time_since_epoch().count(),
-                                                    .size = MessageHeader::no_vector,
-                                                    .marks = 0,
-                                                    .filler = 0,
-                                                    .source = message.source,
-                                                    .destination = to});
+  auto header = std::make_unique<MessageHeader>(
+      MessageHeader{.tag = message.tag,
+                    .number = message.number,
+                    .network_since = message.network_since.time_since_epoch().count(),
+                    .size = MessageHeader::no_vector,
+                    .marks = 0,
+                    .filler = 0,
+                    .source = message.source,
+                    .destination = to});
   std::span<const std::byte> numbers;
   if (message.values) {
     header->size = static_cast<std::uint32_t>(message.values.size());

@@ -282,7 +282,7 @@ void MpiTransport::fire(const Event& event) {
   --live_events_;
   mailbox_.withdraw(wait->fibre->node, *wait);
   wait->matched = static_cast<std::uint32_t>(wait->patterns.size());
-  wait->transfer_began = now();
+  wait->network_since = now();
   note(wait->fibre->node, Act::deadline(wait->fibre->number));
   act(*wait->fibre);
 }

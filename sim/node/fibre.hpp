@@ -23,12 +23,16 @@ struct Fibre {
 
   /// Whether it is the node's main fibre, whose time is accounted: the first.
   bool is_program() const { return number == 0; }
+  /// It has waited: for somebody whom the network has held up since then, or for something else until then.
+  void has_waited(Time since, Time for_network_since) {
+    if (since <= for_network_since) network_since = for_network_since;
+  }
 
   NodeId node;
   std::int32_t number;             // among the node's, in order of spawn: names it in an Act
   std::coroutine_handle<> handle;  // where it goes on
   Task<> task;
-  Time last_sent{};  // of the last message that it, or who notified it, waited for; or deadline
+  Time network_since{};  // since when nothing but the network holds it up, or those it waited for
 };
 static_assert(sizeof(Fibre) == 32);
 
@@ -40,7 +44,7 @@ struct TimedWait {
 
   Fibre* fibre = nullptr;  // that waits; null if it need not
   Time since{};            // suspended at
-  Time transfer_began{};   // when waiting for others turned into communicating
+  Time network_since{};    // when waiting for others turned into communicating
 };
 
 /// Waits for a message that matches one of `patterns`, or for `deadline`.

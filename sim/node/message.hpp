@@ -32,7 +32,7 @@ struct Message {
   Vector values;  // may be empty
   /// A small fact beside the vector: an iteration number, a push-sum weight; travels in the header.
   double number = 0;
-  Time sent{};  // on the sender's clock
+  Time network_since{};  // of the fibre that sent it, see Fibre; on its node's clock
   /// That the network carries: those of the code, 4 per float, or control_bytes without a vector; headers are not
   /// counted. Known to the sender.
   std::int64_t bytes = 0;

@@ -18,10 +18,11 @@ Time* find_joining(World& world, NodeId node) {
   return joining == world.joining.end() ? nullptr : &joining->second;
 }
 
-/// Time of a program that had to wait: waiting until the transfer began, communicating from there. What passes beside a backward pass is
-/// computing; the wait in which that ends counts it.
-void account(World& world, const Fibre& fibre, Time suspended, Time sent) {
+/// A fibre has waited, and for the network from `network_since` on. Of a program the time counts: as waiting for others until then,
+/// communicating from there. What passes beside a backward pass is computing; the wait in which that ends counts it.
+void account(World& world, Fibre& fibre, Time suspended, Time network_since) {
   const Time now = world.transport.now();
+  fibre.has_waited(suspended, std::min(network_since, now));
   if (Time* joining = find_joining(world, fibre.node)) {
     suspended = std::exchange(*joining, now);
   } else if (!fibre.is_program()) {
@@ -31,12 +32,11 @@ void account(World& world, const Fibre& fibre, Time suspended, Time sent) {
   if (suspended < backward.end && backward.end <= now)
     world.observer.spend(fibre.node, Activity::compute, backward.begin, backward.end);
   const Time since = std::clamp(backward.end, suspended, now);
-  const Time transfer_began = std::clamp(sent, since, now);
-  world.observer.spend_waiting(fibre.node, since, transfer_began, now);
+  world.observer.spend_waiting(fibre.node, since, std::clamp(network_since, since, now), now);
 }
 
 void account(World& world, const TimedWait& wait) {
-  account(world, *wait.fibre, wait.since, wait.transfer_began);
+  account(world, *wait.fibre, wait.since, wait.network_since);
 }
 
 std::int64_t bytes_on_wire(const Vector& values) {
@@ -185,7 +185,9 @@ void Node::send(NodeId to, Message&& message, Where where) {
   ensure(to >= 0 && to < nodes(), "a message to a node that does not exist", where);
   ensure(message.tag != any_tag, "a message with the tag that stands for all", where);
   message.source = id_;
-  message.sent = world_.transport.now();
+  const Fibre& sender = *world_.transport.current();
+  message.network_since =
+      world_.observer.present_since(id_, sender.network_since, world_.transport.now());
   if (to != id_) world_.observer.count_messages(id_, 1, message.bytes);
   world_.transport.send(to, std::move(message));
 }
@@ -245,6 +247,7 @@ Gradient Node::ComputeGradient::await_resume() {
                                                        wait_.backward};
   }
   account();
+  wait_.fibre->network_since = world_.transport.now();
   Gradient result =
       wait_.x ? world_.graph.gradient(wait_.owner, wait_.draw, wait_.x) : std::move(wait_.result);
   world_.observer.record(node, "train_loss", step_, result.loss);
@@ -264,7 +267,7 @@ void Node::GradientUnless::await_suspend(std::coroutine_handle<> handle) {
 Node::GradientUnless::Result Node::GradientUnless::await_resume() {
   if (unless_.message == nullptr) return {gradient_->await_resume(), {}};
   if (gradient_) {
-    unless_.fibre->last_sent = unless_.message->sent;
+    unless_.fibre->has_waited(unless_.since, unless_.message->network_since);
     gradient_->account();
   }
   return {std::nullopt, std::move(*unless_.message)};
@@ -273,8 +276,7 @@ Node::GradientUnless::Result Node::GradientUnless::await_resume() {
 Message Node::Select::message() {
   Message* message = wait_.message;
   if (wait_.fibre != nullptr) {  // it had to wait
-    if (message != nullptr) wait_.transfer_began = message->sent;
-    wait_.fibre->last_sent = wait_.transfer_began;
+    if (message != nullptr) wait_.network_since = message->network_since;
     account(world_, wait_);
   }
   return message == nullptr ? Message{} : std::move(*message);
@@ -295,15 +297,11 @@ void Signal::notify() {
   last_ = nullptr;
   for (Wait* each = std::exchange(first_, nullptr); each != nullptr; each = each->next_) {
     TimedWait& wait = each->wait_;
-    if (transport.current() != nullptr) wait.transfer_began = transport.current()->last_sent;
+    if (transport.current() != nullptr) wait.network_since = transport.current()->network_since;
     transport.wake(*wait.fibre, transport.now());
   }
 }
 
-void Signal::Wait::await_resume() {
-  // Whom this fibre notifies next has waited for the same.
-  wait_.fibre->last_sent = std::max(wait_.fibre->last_sent, wait_.transfer_began);
-  account(signal_.node_.world_, wait_);
-}
+void Signal::Wait::await_resume() { account(signal_.node_.world_, wait_); }
 
 }  // namespace starling

@@ -59,7 +59,7 @@ struct World {
   }
 };
 
-/// Of a run that ends before its programs: accounts for what programs were doing then. What they waited for counts as not yet sent.
+/// Of a run that ends before its programs: accounts for what programs were doing then. A wait for messages that are not there counts as one for others.
 void account_until(World& world, Time until);
 
 class Node {
@@ -327,9 +327,9 @@ using Program = std::function<Task<>(Node&)>;
 /// Waits for a time; does not even suspend if that has come.
 class [[nodiscard]] Node::Until {
  public:
-  /// Waiting for others turns into communicating at `transfer_began`.
-  Until(World& world, Time time, Time transfer_began = {}) : world_(world), time_(time) {
-    wait_.transfer_began = transfer_began;
+  /// Waiting for others turns into communicating at `network_since`.
+  Until(World& world, Time time, Time network_since = {}) : world_(world), time_(time) {
+    wait_.network_since = network_since;
   }
   bool await_ready() const noexcept { return time_ <= world_.transport.now(); }
   void await_suspend(std::coroutine_handle<> handle) {
@@ -528,13 +528,16 @@ inline Node::Receive Node::receive(NodeId source, Tag tag) { return {world_, id_
 
 inline Node::Sent Node::sent(Tag tag) { return {world_, id_, tag}; }
 
-inline Node::Until Node::finish_backward() { return {world_, world_.backward_of(id_).end}; }
+inline Node::Until Node::finish_backward() {
+  const Time end = world_.backward_of(id_).end;
+  return {world_, end, end};
+}
 
 inline Node::Until Node::stage_out(const Piece& piece, std::int64_t bytes, Time since) {
   const Time ready = world_.backward.empty() ? Time{} : time_of(piece);
   Host* host = world_.transport.host();
-  if (host == nullptr) return {world_, ready};
-  return {world_, host->copy_out(id_, std::max(since, ready), bytes)};
+  const Time out = host == nullptr ? ready : host->copy_out(id_, std::max(since, ready), bytes);
+  return {world_, out, ready};
 }
 
 inline Node::Until Node::stage_out(const Piece& piece, const Vector& v, Time since) {

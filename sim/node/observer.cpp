@@ -174,9 +174,9 @@ void Observer::spend_present(NodeId node, Activity activity, Time begin, Time en
   }
 }
 
-void Observer::spend_waiting_present(NodeId node, Time since, Time transfer_began, Time now) {
-  spend_present(node, Activity::wait, since, transfer_began);
-  spend_present(node, Activity::communicate, transfer_began, now);
+void Observer::spend_waiting_present(NodeId node, Time since, Time network_since, Time now) {
+  spend_present(node, Activity::wait, since, network_since);
+  spend_present(node, Activity::communicate, network_since, now);
 }
 
 void Observer::leave_out_diverged() {

@@ -56,10 +56,19 @@ class Observer {
       return spend_present(node, activity, begin, end);
     recorder_.spend(node, activity, begin, end);
   }
-  void spend_waiting(NodeId node, Time since, Time transfer_began, Time now) {
+  /// Since when, from `since` on, the node has been there all along until `now`.
+  Time present_since(NodeId node, Time since, Time now) const {
+    while (presence_ && since < now) {
+      const auto [from, to] = presence_(node, since, now);
+      if (to == now) return from;
+      since = to;
+    }
+    return since;
+  }
+  void spend_waiting(NodeId node, Time since, Time network_since, Time now) {
     if (presence_) [[unlikely]]
-      return spend_waiting_present(node, since, transfer_began, now);
-    recorder_.spend_waiting(node, since, transfer_began, now);
+      return spend_waiting_present(node, since, network_since, now);
+    recorder_.spend_waiting(node, since, network_since, now);
   }
 
   /// Which table of evaluations.
@@ -151,7 +160,7 @@ class Observer {
  private:
   /// The same of nodes that are away now and then.
   void spend_present(NodeId node, Activity activity, Time begin, Time end);
-  void spend_waiting_present(NodeId node, Time since, Time transfer_began, Time now);
+  void spend_waiting_present(NodeId node, Time since, Time network_since, Time now);
 
   /// Of the models of one node after some of its steps.
   struct Average {

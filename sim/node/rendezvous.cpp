@@ -80,8 +80,8 @@ void Rendezvous::begin(std::uint32_t id, const Message& message) {
   if (is_long(message)) ++sends_[{message.source, message.tag}].count;
 }
 
-void Rendezvous::note_start(const Message& message, Time now) {
-  if (is_long(message)) sends_.at({message.source, message.tag}).last_start = now;
+void Rendezvous::note_start(const Message& message, Time network_since) {
+  if (is_long(message)) sends_.at({message.source, message.tag}).network_since = network_since;
 }
 
 TimedWait* Rendezvous::end(const Message& message) {
@@ -89,7 +89,7 @@ TimedWait* Rendezvous::end(const Message& message) {
   const auto sends = sends_.find({message.source, message.tag});
   if (--sends->second.count > 0) return nullptr;
   TimedWait* wait = sends->second.wait;
-  if (wait != nullptr) wait->transfer_began = sends->second.last_start;
+  if (wait != nullptr) wait->network_since = sends->second.network_since;
   sends_.erase(sends);
   return wait;
 }

@@ -47,9 +47,10 @@ class Rendezvous {
   void close(NodeId node, Tag tag);
 
   // --- Senders -----------------------------------------------------------------------------------------------
-  /// A message is sent, has set off, is through; short ones do not count. The last answers with who has waited for it.
+  /// A message is sent, may set off (`network_since` of who asked for it), is through; short ones do not count. The last answers
+  /// with who has waited for it.
   void begin(std::uint32_t id, const Message& message);
-  void note_start(const Message& message, Time now);
+  void note_start(const Message& message, Time network_since);
   TimedWait* end(const Message& message);
   /// Whether a message that `node` has sent by `tag` is not through.
   bool is_sending(NodeId node, Tag tag) const { return sends_.contains({node, tag}); }
@@ -78,7 +79,7 @@ class Rendezvous {
   };
   struct Sends {
     std::int64_t count = 0;  // not through
-    Time last_start{};
+    Time network_since{};    // of who asked for the last one
     TimedWait* wait = nullptr;
   };
   bool is_long(const Message& message) const { return message.bytes > eager_limit_; }

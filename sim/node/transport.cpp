@@ -52,6 +52,7 @@ void Transport::spawn(NodeId node, std::int32_t number, Task<> task) {
     std::destroy_at(fibre);
     std::construct_at(fibre, node, number, std::move(task));
   }
+  if (current_ != nullptr) fibre->network_since = current_->network_since;
   start(*fibre);
 }
 

@@ -197,15 +197,15 @@ class Recorder {
   /// Notes a stretch of time: adds to the node's totals, and to the timeline if it is being kept. An empty
   /// stretch leaves no trace.
   void spend(NodeId node, Activity activity, Time begin, Time end);
-  /// The same of a wait that turned into communicating: since <= transfer_began <= now.
-  void spend_waiting(NodeId node, Time since, Time transfer_began, Time now) {
+  /// The same of a wait that turned into communicating: since <= network_since <= now.
+  void spend_waiting(NodeId node, Time since, Time network_since, Time now) {
     if (since < timeline_end_.until()) [[unlikely]] {
-      spend(node, Activity::wait, since, transfer_began);
-      return spend(node, Activity::communicate, transfer_began, now);
+      spend(node, Activity::wait, since, network_since);
+      return spend(node, Activity::communicate, network_since, now);
     }
     NodeTotals& totals = nodes[static_cast<std::size_t>(node)];
-    totals.wait += transfer_began - since;
-    totals.communicate += now - transfer_began;
+    totals.wait += network_since - since;
+    totals.communicate += now - network_since;
   }
   /// Whether the run says that it ended well: after its steps, or where its scenario has it end.
   bool is_complete() const;

@@ -162,6 +162,22 @@ TEST_CASE("a node that is away neither computes nor waits nor communicates") {
                              {0, Activity::compute, at(4ms), at(5ms)}});
 }
 
+TEST_CASE("who waits for a node that is away waits, and does not communicate") {
+  // Node 1 passes on what node 0 sends at once, but is away from 5 us to 4 ms; the message would have come at 10 us.
+  Simulation simulation(3, false, {.outages = {{1, at(5us), at(4ms)}}});
+  simulation.observer.leave_out_absence([&simulation](NodeId node, Time begin, Time end) {
+    return simulation.failures.presence(node, begin, end);
+  });
+  simulation.run([](Node& node) -> Task<> {
+    if (node.id() > 0) const Message m = co_await node.receive(node.id() - 1, 1);
+    if (node.id() < 2) node.send(node.id() + 1, 1, {});
+  });
+  CHECK(simulation.recorder.nodes[1].wait == 0us);
+  CHECK(simulation.recorder.nodes[1].communicate == 5us);
+  CHECK(simulation.recorder.nodes[2].wait == 4ms);
+  CHECK(simulation.recorder.nodes[2].communicate == 10us);
+}
+
 TEST_CASE("a gradient is not done if its node stops before, not even if it pauses, too") {
   // Of 1 ms, 0.4 ms are done before the pause and 0.2 ms after it; 1 ms after its begin is within the pause.
   Simulation simulation(1, false,

@@ -97,6 +97,19 @@ Task<> fail_later(Node& node) {
   co_await node.receive(any_source);
 }
 
+/// A message goes from node to node; one of them computes before it takes it.
+Task<> pass_along(Node& node, NodeId computing) {
+  const Vector x = node.initial_model();
+  if (node.id() == computing) co_await node.gradient(x);
+  if (node.id() > 0) co_await node.receive(node.id() - 1, 1);
+  if (node.id() + 1 < node.nodes()) node.send(node.id() + 1, 1, {});
+}
+
+Task<> pass_on(Node& node, Signal& came) {
+  const Message m = co_await node.receive(0, 1);
+  came.notify();
+}
+
 struct Shared {
   explicit Shared(Node& node) : changed(node) {}
   Signal changed;
@@ -249,6 +262,45 @@ TEST_CASE(
   // Node 1 slept; the message was there when it asked.
   CHECK(simulation.recorder.nodes[1].wait == Duration(std::chrono::milliseconds(5)));
   CHECK(simulation.recorder.nodes[1].communicate == Duration(0));
+}
+
+TEST_CASE(
+    "who waits for nodes that the network holds up communicates, not who waits for their "
+    "gradient") {
+  // Node 0 computes for 1 ms, and each of the others passes its message on: only that holds them up.
+  Simulation chain(4);
+  chain.run([](Node& node) { return pass_along(node, 0); });
+  for (const std::size_t node : {1U, 2U, 3U}) {
+    CHECK(chain.recorder.nodes[node].wait == Duration(1ms));
+    CHECK(chain.recorder.nodes[node].communicate == static_cast<int>(node) * latency);
+  }
+
+  // Node 1 takes the message only after a gradient of its own.
+  Simulation late(3);
+  late.run([](Node& node) { return pass_along(node, 1); });
+  CHECK(late.recorder.nodes[1].communicate == Duration(0));
+  CHECK(late.recorder.nodes[2].wait == Duration(1ms));
+  CHECK(late.recorder.nodes[2].communicate == latency);
+
+  // The same by fibres: what node 1 passes on, its program waits for, and so does node 2.
+  Simulation fibres(3);
+  fibres.run([](Node& node) -> Task<> {
+    if (node.id() == 0) {
+      co_await node.sleep(1ms);
+      node.send(1, 1, {});
+    } else if (node.id() == 1) {
+      Signal came(node);
+      node.spawn(pass_on(node, came));
+      co_await came.wait();
+      node.send(2, 1, {});
+    } else {
+      const Message m = co_await node.receive(1, 1);
+    }
+  });
+  CHECK(fibres.recorder.nodes[1].wait == Duration(1ms));
+  CHECK(fibres.recorder.nodes[1].communicate == latency);
+  CHECK(fibres.recorder.nodes[2].wait == Duration(1ms));
+  CHECK(fibres.recorder.nodes[2].communicate == 2 * latency);
 }
 
 TEST_CASE("a deadlock is reported with who waits for whom") {

@@ -54,7 +54,7 @@ TEST_CASE("a rank counts from 0 among those of its machine, whose GPUs they take
 TEST_CASE("a header that no rank of this run can have sent is told, with what was expected") {
   const MessageHeader good{.tag = 7,
                            .number = 0,
-                           .sent = 0,
+                           .network_since = 0,
                            .size = 3,
                            .marks = 0,
                            .filler = 0,
