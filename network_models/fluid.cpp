@@ -196,6 +196,13 @@ void Fluid::pass_turn(const Message& message, NetworkClock& clock) {
   if (!message.is_in_turn) return;
   auto& streams = in_turn_[static_cast<std::size_t>(routes_.source(message.route))];
   streams.erase(std::ranges::find(streams, message.stream, &Stream::name));
+  if (settings_.collectives_block) clock.end_turns(routes_.source(message.route), message.stream);
+}
+
+bool Fluid::is_sending(NodeId source, std::uint64_t stream) const {
+  const auto node = static_cast<std::size_t>(source);
+  return settings_.collectives_block && node < in_turn_.size() &&
+         std::ranges::find(in_turn_[node], stream, &Stream::name) != in_turn_[node].end();
 }
 
 void Fluid::set_off(std::uint32_t index, NetworkClock& clock) {
@@ -428,6 +435,10 @@ std::unique_ptr<NetworkModel> make_fluid(const Section& section, NodeId nodes,
       "other as in one connection: then the one that is waited for is not slowed by those of "
       "nodes ahead; those of a collective always follow, each sent when the one before has "
       "arrived");
+  settings.collectives_block = section.optional<bool>(
+      "blocking_collectives", true,
+      "whether a node leaves a collective when all it has sent there has arrived, as with MPI and "
+      "NCCL, or as soon as it has the result, as Starling's own processes do over MPI");
   settings.is_checked = section.optional<bool>(
       "check", false, "verify at each change that links are shared fairly; slow");
   section.finish();

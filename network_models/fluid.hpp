@@ -39,6 +39,7 @@ struct FluidSettings {
   /// Messages of a pair share at once, each a flow of its own, instead of following each other. Those of a stream
   /// (Transfer) always follow, and pay their latency when the last one has arrived, as if their sender had waited.
   bool is_concurrent = true;
+  bool collectives_block = true;  // until what a member has sent is through
   /// Verifies the invariants of the sharing at every change of it, which is slow.
   bool is_checked = false;
   LinkSchedule schedule = {};
@@ -54,6 +55,7 @@ class Fluid final : public NetworkModel {
   /// The means over up to 16 other nodes, seen from node 0; for the largest messages, if factors differ by size.
   LinkCost link_cost() const override { return cost_; }
   void watch(NetworkLog& log) override;
+  bool is_sending(NodeId source, std::uint64_t stream) const override;
   bool may_stand_still() const override { return settings_.schedule.is_there(); }
   std::string standstill() const override;
 

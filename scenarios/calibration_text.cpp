@@ -72,7 +72,8 @@ std::string to_scenario_text(const Calibration& c, bool over_tcp) {
   text += fmt::format("bandwidth = {}\n", bandwidth_text(link.gap_per_byte));
   // What was measured is of whole messages of MPI: slow start, headers and windows are in it.
   if (over_tcp) text += "latency_factor = 1\nbandwidth_factor = 1\nwindow = 0 B\n";
-  text += "concurrent = no\n";  // MPI has one connection per pair of ranks
+  text += "concurrent = no\n";            // MPI has one connection per pair of ranks
+  text += "blocking_collectives = no\n";  // Starling's processes go on meanwhile
   if (c.within) {
     text += fmt::format("nodes_per_host = {}\n", c.nodes_per_host());
     text += fmt::format("local_latency = {}\n",

@@ -40,6 +40,8 @@ class NetworkClock {
   /// Takes back the delivery announced for `id`, whose time has not come. Another call of deliver() follows, for
   /// that time or a later one.
   virtual void put_off(std::uint32_t id) = 0;
+  /// Nothing that `source` has sent in turn by `stream` is under way any more; only of models whose senders wait for that.
+  virtual void end_turns(NodeId /*source*/, std::uint64_t /*stream*/) {}
 };
 
 /// Latency and cost per byte of one undisturbed message: what the closed formulas of collectives need. A node that begins to
@@ -75,6 +77,8 @@ class NetworkModel {
   /// Asks a model that knows links to note in `log`, which outlives it, what they carry. Called before the first
   /// transfer or never.
   virtual void watch(NetworkLog& /*log*/) {}
+  /// Whether a sender has to wait: for what it has sent in turn by `stream`. Then the model calls end_turns() later.
+  virtual bool is_sending(NodeId /*source*/, std::uint64_t /*stream*/) const { return false; }
   /// Whether transfers that were started may never arrive.
   virtual bool may_stand_still() const { return false; }
   /// Why transfers that were started may never arrive, for the report of a standstill; empty if nothing holds them.

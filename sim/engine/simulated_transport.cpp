@@ -10,11 +10,8 @@
 namespace starling {
 namespace {
 
-/// The messages of a collective have one tag. Their sender would wait for each in MPI's collectives, but sends the next one at
-/// once here.
-std::uint64_t stream_of(const Message& message) {
-  return message.is_on_host ? 1 + std::uint64_t{message.tag} : 0;
-}
+std::uint64_t stream_of(Tag tag) { return 1 + std::uint64_t{tag}; }
+Tag tag_of(std::uint64_t stream) { return static_cast<Tag>(stream - 1); }
 
 /// What the network is told of a message, but for its place.
 Transfer transfer_of(const Message& message, NodeId destination) {
@@ -22,7 +19,7 @@ Transfer transfer_of(const Message& message, NodeId destination) {
           .source = message.source,
           .destination = destination,
           .bytes = message.bytes,
-          .stream = stream_of(message),
+          .stream = message.is_on_host ? stream_of(message.tag) : 0,
           .is_in_turn = message.is_in_turn};
 }
 
@@ -130,6 +127,25 @@ void SimulatedTransport::enter_network(std::uint32_t id) {
   Transfer transfer = transfer_of(flight.message, flight.destination);
   transfer.id = id;
   network_.start(transfer, *this);
+}
+
+bool SimulatedTransport::is_sending(NodeId node, Tag tag) const {
+  if (rendezvous_ != nullptr) return rendezvous_->is_sending(node, tag);
+  return settings_.replay == nullptr && network_.is_sending(node, stream_of(tag));
+}
+
+void SimulatedTransport::finish_sends(TimedWait& wait, Tag tag) {
+  const NodeId node = wait.fibre->node;
+  if (rendezvous_ != nullptr) return rendezvous_->wait(node, tag, wait);
+  const bool is_alone = turn_waits_.emplace(StreamName(node, tag), &wait).second;
+  ensure(is_alone, "two fibres of a node wait until what it sent by one tag is through");
+}
+
+void SimulatedTransport::end_turns(NodeId source, std::uint64_t stream) {
+  const auto wait = turn_waits_.find({source, tag_of(stream)});
+  if (wait == turn_waits_.end()) return;
+  wake(*wait->second->fibre, now_);
+  turn_waits_.erase(wait);
 }
 
 void SimulatedTransport::post(NodeId node, Tag tag) {

@@ -94,6 +94,8 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   }
   void send(NodeId to, Message&& message) override;
   void receive(ReceiveWait& wait) override;
+  bool is_sending(NodeId node, Tag tag) const override;
+  void finish_sends(TimedWait& wait, Tag tag) override;
   void post(NodeId node, Tag tag) override;
   void ask(NodeId node, const Pattern& pattern) override;
   void compute(GradientWait& wait) override;
@@ -169,6 +171,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   void set_timer(Time time, std::uint64_t cookie) override;
   void deliver(Time time, std::uint32_t id) override;
   void put_off(std::uint32_t id) override;
+  void end_turns(NodeId source, std::uint64_t stream) override;
 
   void start(Fibre& fibre) override;
   void schedule(Time time, std::uint64_t payload);
@@ -245,6 +248,7 @@ class SimulatedTransport final : public Transport, private NetworkClock {
   std::map<LaneName, Lane> lanes_;
   /// By first member and tag; walked for the report of a stall alone, which sorts.
   std::unordered_map<StreamName, std::vector<Meeting>, StreamHash> meetings_;
+  std::unordered_map<StreamName, TimedWait*, StreamHash> turn_waits_;  // for end_turns()
   std::unordered_map<Tag, double> announced_;  // the newest number of each tag
 
   struct HeldBack {

@@ -159,7 +159,8 @@ class Node {
   void close_receives(Tag tag) {
     if (world_.transport.rendezvous() != nullptr) world_.transport.rendezvous()->close(id_, tag);
   }
-  /// There, waits until all that this node has sent by `tag` is through; elsewhere not at all.
+  /// There, waits until all that this node has sent by `tag` is through; elsewhere only for what it has sent in turn, where the
+  /// network says so (NetworkModel::is_sending).
   class Sent;
   Sent sent(Tag tag);
 
@@ -363,10 +364,7 @@ class [[nodiscard]] Node::Sleep {
 class [[nodiscard]] Node::Sent {
  public:
   Sent(World& world, NodeId node, Tag tag) : world_(world), node_(node), tag_(tag) {}
-  bool await_ready() const noexcept {
-    const Rendezvous* rendezvous = world_.transport.rendezvous();
-    return rendezvous == nullptr || !rendezvous->is_sending(node_, tag_);
-  }
+  bool await_ready() const noexcept { return !world_.transport.is_sending(node_, tag_); }
   void await_suspend(std::coroutine_handle<> handle) {
     world_.transport.suspend(wait_, handle);
     world_.transport.finish_sends(wait_, tag_);

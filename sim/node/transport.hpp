@@ -37,8 +37,10 @@ class Transport {
   virtual void send(NodeId to, Message&& message) = 0;
   /// Suspends until a message matches. The mailbox has been asked: nothing suitable has arrived yet.
   virtual void receive(ReceiveWait& wait) = 0;
-  /// Suspends until what the wait's node has sent by `tag` is through. It is not yet: rendezvous() says so.
-  void finish_sends(TimedWait& wait, Tag tag) { rendezvous_->wait(wait.fibre->node, tag, wait); }
+  /// Whether what `node` has sent by `tag` must be through before it goes on, and is not.
+  virtual bool is_sending(NodeId, Tag) const { return false; }
+  /// Suspends until it is.
+  virtual void finish_sends(TimedWait&, Tag) {}
   /// Posts receives for all that is sent to `node` by `tag`, until rendezvous() closes them; only where there is one.
   virtual void post(NodeId, Tag) {}
   /// A program polls for a message that has not arrived; the same.
