@@ -185,6 +185,12 @@ void warn(const char* name, const Recorder& run) {
   if (!is_reference(run) && !run.is_complete())
     fmt::print("warning: {} is not complete: only what it did is compared\n", name);
   if (!diverged.empty()) fmt::print("warning: {} diverged: {}\n", name, diverged);
+  if (const std::string apart = ends_apart(run); !apart.empty()) {
+    fmt::print(
+        "warning: nodes of {} finish {}: its time per step and throughput are the slowest "
+        "node's\n",
+        name, apart);
+  }
 }
 
 }  // namespace starling

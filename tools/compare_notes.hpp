@@ -22,7 +22,7 @@ void tell_last_steps(const Recorder& a, const Recorder& b);
 /// Prints a line if a run by other code, "A" or "B", tells what nobody reads.
 void tell_what_was_not_read(const char* name, const Recorder& run);
 
-/// Prints a line if the run did not end as planned.
+/// Prints a line if the run did not end as planned, or its nodes ended far apart.
 void warn(const char* name, const Recorder& run);
 
 }  // namespace starling

@@ -166,12 +166,9 @@ void add_time(std::string& text, const Recorder& recorder, const Totals& all) {
         fmt::format("{}{} of {}, ended {}", fewest, all.most_steps,
                     recorder.evaluation.schedule().steps(), fact(recorder.facts, "ended")));
   }
-  const bool has_stopped = statistic(recorder, "failures.stopped_nodes") > 0;
-  constexpr double together = 0.9;  // of the last node's time
-  if (all.first_end < together * all.end && !has_stopped && !recorder.is_cut()) {
+  if (const std::string apart = ends_apart(recorder); !apart.empty()) {
     add(text, "nodes finish",
-        fmt::format("between {:.4g} and {:.4g} s: {:.4g} steps/s of all nodes while they run",
-                    all.first_end, all.end, all.rate));
+        fmt::format("{}: {:.4g} steps/s of all nodes while they run", apart, all.rate));
   }
   if (all.accounted() > 0) {
     constexpr double noticeable = 0.01;  // of the time until their last steps
@@ -291,6 +288,14 @@ std::vector<std::string> signs_of_divergence(const Recorder& recorder,
   return signs;
 }
 
+std::string ends_apart(const Recorder& recorder) {
+  constexpr double together = 0.9;  // of the last node's time
+  const bool has_stopped = statistic(recorder, "failures.stopped_nodes") > 0;
+  const Totals all(recorder);
+  if (all.first_end >= together * all.end || has_stopped || recorder.is_cut()) return "";
+  return fmt::format("between {:.4g} and {:.4g} s", all.first_end, all.end);
+}
+
 std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Target>& target) {
   const Totals all(recorder);
   const double steps = all.steps;
@@ -307,6 +312,8 @@ std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Targ
       {"samples_per_second",
        has_samples ? ratio(steps * samples_per_step(recorder), all.end) : unknown},
       {"steps_per_second", ratio(steps, all.end)},
+      {"running_steps_per_second", steps > 0 ? all.rate : unknown},
+      {"first_finish_seconds", std::isfinite(all.first_end) ? all.first_end : unknown},
       {"compute_share", ratio(all.compute, all.accounted())},
       {"wait_share", ratio(all.wait, all.accounted())},
       {"communicate_share", ratio(all.communicate, all.accounted())},

@@ -23,6 +23,10 @@ std::string summarize(const Recorder& recorder);
 std::vector<std::string> signs_of_divergence(const Recorder& recorder,
                                              std::optional<std::size_t> parameters);
 
+/// When the first and the last node ended their steps, if these are far apart: the run's throughput and time per step are then
+/// the slowest node's. "" if they are not, or the run was cut, or nodes stopped.
+std::string ends_apart(const Recorder& recorder);
+
 /// A number that sums a run up; NaN if the run does not know it.
 struct Outcome {
   std::string name;  // with its unit: "virtual_time_seconds"

@@ -238,8 +238,9 @@ void conclude(const Job& job, SweepTable& table, const Ending& ending, bool is_q
                ending.is_whole ? "see " + (job.folder / "table.csv").string()
                                : "started again, the sweep goes on");
   }
-  if (const std::string diverging = table.diverging(); job.speaks && !diverging.empty())
-    say("starling: warning: {}\n", diverging);
+  if (job.speaks) {
+    for (const std::string& warning : table.warnings()) say("starling: warning: {}\n", warning);
+  }
   if (!ending.is_whole) throw Interrupted(sweep_asked_to_end);
   const std::string other_failures = failed.empty() ? "" : '\n' + failed;
   if (!ending.changed.empty())

@@ -158,27 +158,42 @@ bool SweepTable::is_finished(std::size_t point) {
   expect_settings_of(sweep_, point, *found, results_of(folder_, sweep_.points[point]));
   // The results do not say how many parameters a model has that was not kept.
   const std::vector<std::string> signs = signs_of_divergence(*found, std::nullopt);
-  finished_[point] = {outcomes(*found, sweep_.target), fact(found->machine, "code_version"),
-                      fact(found->machine, "folder"), files_read(fact(found->machine, "files")),
-                      signs.empty() ? "" : signs.front()};
+  finished_[point] = {outcomes(*found, sweep_.target),    fact(found->machine, "code_version"),
+                      fact(found->machine, "folder"),     files_read(fact(found->machine, "files")),
+                      signs.empty() ? "" : signs.front(), ends_apart(*found)};
   return true;
 }
 
-std::string SweepTable::diverging() const {
-  constexpr std::size_t most_named = 3;
-  std::vector<std::string> names;
-  std::string why;
-  for (std::size_t i = 0; i < finished_.size(); ++i) {
-    if (!finished_[i] || finished_[i]->divergence.empty()) continue;
-    if (names.empty()) why = finished_[i]->divergence;
-    names.push_back(sweep_.describe(sweep_.points[i]));
+std::vector<std::string> SweepTable::warnings() const {
+  // The points that have a sign, "1 point {}" or "3 points {}" with the first few, and the sign of the first.
+  const auto tell = [&](std::string Finished::*sign, const char* one, const char* several) {
+    constexpr std::size_t most_named = 3;
+    std::vector<std::string> names;
+    std::string why;
+    for (std::size_t i = 0; i < finished_.size(); ++i) {
+      if (!finished_[i] || ((*finished_[i]).*sign).empty()) continue;
+      if (names.empty()) why = (*finished_[i]).*sign;
+      names.push_back(sweep_.describe(sweep_.points[i]));
+    }
+    if (names.empty()) return std::string();
+    const std::size_t count = names.size();
+    names.resize(std::min(count, most_named));
+    return fmt::format(
+        "{}: {}{}; of the first, {}",
+        count == 1 ? fmt::format("1 point {}", one) : fmt::format("{} points {}", count, several),
+        fmt::join(names, "; "), count > most_named ? "; .." : "", why);
+  };
+  std::vector<std::string> warnings{
+      tell(&Finished::divergence, "seems to have diverged", "seem to have diverged"),
+      tell(&Finished::ends_apart, "has nodes that finish far apart",
+           "have nodes that finish far apart")};
+  if (!warnings[1].empty()) {
+    warnings[1] +=
+        ". Throughput and time per step are the slowest node's there; running_steps_per_second is "
+        "of all while they run, and run.until compares methods at one time";
   }
-  if (names.empty()) return "";
-  const std::size_t count = names.size();
-  names.resize(std::min(count, most_named));
-  return fmt::format("{} to have diverged: {}{}; of the first, {}",
-                     count == 1 ? "1 point seems" : fmt::format("{} points seem", count),
-                     fmt::join(names, "; "), count > most_named ? "; .." : "", why);
+  std::erase(warnings, "");
+  return warnings;
 }
 
 std::string SweepTable::changed_file() {

@@ -29,8 +29,8 @@ class SweepTable {
   /// How many finished points another version of the program has run, and which; "" if none.
   std::string other_version(const std::string& own);
 
-  /// Which finished points seem to have diverged, and what tells so of the first; "" if none does.
-  std::string diverging() const;
+  /// What is to be said of finished points: which seem to have diverged, of which nodes end far apart; a sentence each.
+  std::vector<std::string> warnings() const;
 
   /// Writes, from the finished points,
   ///   points.csv   point, every swept key, then every outcome (tools/summary.hpp)
@@ -49,6 +49,7 @@ class SweepTable {
     std::string folder;           // that it was started in
     std::vector<FileRead> files;  // that it has read
     std::string divergence;       // a sign of it, or ""
+    std::string ends_apart;       // see there
   };
 
   const Sweep& sweep_;

@@ -42,6 +42,28 @@ TEST_CASE("nodes of a lost rank, of which nothing is known, do not make a step l
   CHECK(outcome(waiting, "step_time_seconds") == doctest::Approx(4 / 3.));
 }
 
+TEST_CASE("nodes that end far apart have rates of their own, and the last one decides the run's") {
+  const auto ended_at = [](std::vector<int> seconds) {
+    Recorder recorder(static_cast<NodeId>(seconds.size()), RowSchedule(1, 10), RowSchedule(10, 10),
+                      Time{});
+    for (std::size_t i = 0; i < seconds.size(); ++i) {
+      recorder.nodes[i].steps = 10;
+      recorder.nodes[i].finished = Time{std::chrono::seconds(seconds[i])};
+    }
+    return recorder;
+  };
+  const Recorder apart = ended_at({1, 2, 10});
+  CHECK(ends_apart(apart) == "between 1 and 10 s");
+  CHECK(outcome(apart, "steps_per_second") == doctest::Approx(3));
+  CHECK(outcome(apart, "running_steps_per_second") == doctest::Approx(10 + 5 + 1));
+  CHECK(outcome(apart, "first_finish_seconds") == doctest::Approx(1));
+  CHECK(ends_apart(ended_at({9, 10})) == "");
+  CHECK(ends_apart(ended_at({8, 10})) == "between 8 and 10 s");
+  Recorder stopped = ended_at({1, 2, 10});
+  stopped.statistics["failures.stopped_nodes"] = 1;
+  CHECK(ends_apart(stopped) == "");
+}
+
 TEST_CASE(
     "a training loss that ends far above its first value is a sign, unless it may be negative") {
   const auto signs = [](double first, double last) {

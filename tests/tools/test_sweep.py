@@ -152,6 +152,16 @@ class SweepTest(unittest.TestCase):
         said = sweep.communicate(timeout=240)[0]
         self.assertIn("2 of 2 points are finished; ", said)
 
+    def test_points_whose_nodes_finish_far_apart_are_named(self):
+        self.write(SCENARIO.replace("dpsgd", "adpsgd").replace("[compute]\n", "[compute]\nslow_nodes = 1\n") + "[sweep]\ncompute.slowdown = 1, 10\n")
+        said = self.sweep()
+        self.assertIn("warning: 1 point has nodes that finish far apart: slowdown=10; of the first, between 0.02", said)
+        self.assertIn("running_steps_per_second is of all while they run", said)
+        fast, slow = (row for row in self.table("points.csv"))
+        self.assertAlmostEqual(float(fast["running_steps_per_second"]), float(fast["steps_per_second"]), delta=0.1 * float(fast["steps_per_second"]))
+        self.assertGreater(float(slow["running_steps_per_second"]), 5 * float(slow["steps_per_second"]))
+        self.assertLess(10 * float(slow["first_finish_seconds"]), 1.2 * float(slow["virtual_time_seconds"]))
+
     def test_points_that_seem_to_have_diverged_are_named(self):
         self.write(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.1, 1e20\n")
         softmax = ("workload.kind=softmax", "workload.hidden=default")  # whose losses stay finite

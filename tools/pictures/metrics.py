@@ -10,6 +10,7 @@ OUTCOMES = {
     "test_accuracy": "Test accuracy of the mean model", "best_test_accuracy": "Best test accuracy of the mean model",
     "test_auc": "Test AUC of the mean model", "best_test_auc": "Best test AUC of the mean model",
     "test_loss": "Test loss of the mean model", "samples_per_second": "Throughput, samples/s",
+    "running_steps_per_second": "Steps/s of all nodes while they run", "first_finish_seconds": "End of the first node, s",
     "step_time_seconds": "Time per step, s", "virtual_time_seconds": "Virtual time, s",
     "wait_share": "Share of time waiting", "consensus_distance": "Consensus distance",
     "target_reached": "Share of runs that get to the target", "target_time_seconds": "Virtual time to the target, s, of runs that get there",
@@ -18,7 +19,7 @@ OUTCOMES = {
 TARGET_AXES = {"target_time_seconds": "time", "target_step": "step", "target_bytes": "bytes_sent"}  # outcomes, and columns of evaluations
 SHARES = ("test_accuracy", "best_test_accuracy", "target_reached", "wait_share", "compute_share", "communicate_share")  # written in percent
 HIGHER_IS_BETTER = ("test_accuracy", "best_test_accuracy", "test_auc", "best_test_auc", "samples_per_second", "steps_per_second",
-                    "compute_share", "spectral_gap", "target_reached")
+                    "running_steps_per_second", "compute_share", "spectral_gap", "target_reached")
 
 
 def in_words(metric):
