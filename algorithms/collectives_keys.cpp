@@ -29,10 +29,11 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
   }
   if (kind == hierarchical) {
     const auto group = section.optional<std::int64_t>(
-        "collective_group", usual.collective_group,
-        "consecutive nodes, such as those of a host, that form a lower ring; if the "
-        "nodes that sum do not divide into equal groups, one ring of all");
-    section.expect_range("collective_group", group, 1, std::numeric_limits<NodeId>::max());
+        "collective_group", 0,
+        "consecutive nodes, such as those of a host, that form a lower ring; 0: as "
+        "network.nodes_per_host says, or 8; if the nodes that sum do not divide into equal groups, "
+        "one ring of all");
+    section.expect_range("collective_group", group, 0, std::numeric_limits<NodeId>::max());
   }
   return kind;
 }

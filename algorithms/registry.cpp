@@ -40,7 +40,8 @@ void expect_whole_if_coded(const Section& section, const ExchangeSettings& setti
 
 std::span<const AlgorithmEntry> catalog() { return entries; }
 
-ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry) {
+ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry,
+                               std::int64_t nodes_per_host) {
   ExchangeSettings settings{};
   if ((entry.offers & pieces) != 0) {
     settings.granularity = section.choice<Granularity>(
@@ -74,7 +75,8 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
   // read_collective() notes the keys, and refuses a group out of range.
   settings.collective_switch =
       section.peek<Bytes>("collective_switch", Bytes{settings.collective_switch}).count;
-  const auto group = section.peek<std::int64_t>("collective_group", settings.collective_group);
+  auto group = section.peek<std::int64_t>("collective_group", 0);
+  if (group == 0) group = nodes_per_host > 1 ? nodes_per_host : settings.collective_group;
   settings.collective_group =
       static_cast<NodeId>(std::clamp<std::int64_t>(group, 1, std::numeric_limits<NodeId>::max()));
   return settings;

@@ -37,7 +37,8 @@ std::span<const AlgorithmEntry> catalog();
 const AlgorithmEntry& find(const Section& section);
 
 /// Reads the keys of [algorithm] that say how models travel: `exchange`, `bucket_size`, `overlap`, `collective_switch`, `collective_group`.
-/// Refuses what the algorithm does not offer.
-ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry);
+/// Refuses what the algorithm does not offer. `nodes_per_host`: of the network.
+ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& entry,
+                               std::int64_t nodes_per_host = 1);
 
 }  // namespace starling::algorithms

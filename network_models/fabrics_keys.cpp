@@ -239,7 +239,7 @@ double read_bandwidth(const Section& section, std::string_view key,
   return own ? own->bytes_per_second : 0;
 }
 
-SharedHosts read_shared_hosts(const Section& section, const UsualLink& usual) {
+SharedHosts read_shared_hosts(const Section& section) {
   const NodeId nodes_per_host =
       whole_number(section, "nodes_per_host", 1, "that share the port of their host");
   const NodeId nics_per_host = whole_number(
@@ -248,12 +248,17 @@ SharedHosts read_shared_hosts(const Section& section, const UsualLink& usual) {
       "fabric, also for other keys");
   section.expect(nics_per_host <= nodes_per_host, "nics_per_host",
                  "must be at most nodes_per_host, {}, got {}", nodes_per_host, nics_per_host);
-  const Link local{
-      .bytes_per_second = read_bandwidth(
-          section, "local_bandwidth", usual.bandwidth, 1, nodes_per_host > 1,
-          "of all messages within a host, if several nodes share it; bandwidth if not given"),
-      .latency =
-          section.optional<Duration>("local_latency", Duration{0}, "of a message within a host")};
+  const auto local_bandwidth =
+      read_if_given<Bandwidth>(section, "local_bandwidth",
+                               "of all messages within a host together, such as 8 times what each "
+                               "of 8 nodes may send there; "
+                               "needed where several nodes share a host");
+  section.expect(local_bandwidth || nodes_per_host == 1, "local_bandwidth",
+                 "is missing: what all messages within a host of nodes_per_host = {} have together",
+                 nodes_per_host);
+  const Link local{.bytes_per_second = local_bandwidth.value_or(Bandwidth{}).bytes_per_second,
+                   .latency = section.optional<Duration>("local_latency", Duration{0},
+                                                         "of a message within a host")};
   expect_latency(section, "local_latency", local.latency);
   for (const char* key : {"local_bandwidth", "local_latency"}) {
     section.expect(!section.has(key) || section.has("nodes_per_host"), key,
@@ -333,7 +338,7 @@ std::function<Fabric()> read_fabric(const Section& section, NodeId nodes, std::u
                  "is missing: with fabric = matrix it is that of each host's own links, two on a "
                  "way, and the preset's {} would come on top of the matrix's",
                  to_text(link.latency));
-  const SharedHosts shared = read_shared_hosts(section, usual);
+  const SharedHosts shared = read_shared_hosts(section);
   const NodeId machines = (nodes + shared.nodes_per_host - 1) / shared.nodes_per_host;
   const NodeId hosts = machines * shared.nics_per_host;  // of the fabric
   const SlowHosts slow = read_slow_hosts(section, hosts, usual);

@@ -270,12 +270,13 @@ void warn_of_one_ring(const Section& algorithm, const RunSettings& settings) {
                  nodes, group);
 }
 
-void assemble_algorithm(Assembly& parts, const Section& algorithm) {
+void assemble_algorithm(Assembly& parts, const Section& algorithm, const Section& network) {
   RunSettings& settings = parts.settings;
   const WorkloadFacts& facts = parts.workload->facts();
   const auto make_program = [&](const auto& kind, const Section& section) {
     parts.algorithm = kind.name;
-    settings.plan = plan_exchange(algorithms::read_exchange(section, kind), facts);
+    const auto nodes_per_host = network.peek<std::int64_t>("nodes_per_host", 1);
+    settings.plan = plan_exchange(algorithms::read_exchange(section, kind, nodes_per_host), facts);
     return kind.make(section, {settings.nodes, settings.steps, *parts.topology, facts});
   };
   parts.program = build_kind(algorithm, parts.scenario_name, algorithms::catalog(),
@@ -322,7 +323,8 @@ Assembly assemble(const Scenario& scenario, int hosts) {
   assemble_topology(parts, topology);
 
   const bool has_failures = scenario.has_section("failures");
-  const HostSettings host = assemble_network(parts, scenario.section("network"), has_failures);
+  const Section network = scenario.section("network");
+  const HostSettings host = assemble_network(parts, network, has_failures);
 
   const Section compute = scenario.section("compute");
   const Section workload = scenario.section("workload");
@@ -336,7 +338,7 @@ Assembly assemble(const Scenario& scenario, int hosts) {
     note(parts, failures);
   }
 
-  assemble_algorithm(parts, scenario.section("algorithm"));
+  assemble_algorithm(parts, scenario.section("algorithm"), network);
   note_unread(parts, topology, compute);
 
   if (scenario.has_section("reference")) {

@@ -230,8 +230,6 @@ TEST_CASE("a fabric file whose cables all have their own values needs none of th
   CHECK(arrivals(drawn(path, unset), 3, starts) == std::vector<std::int64_t>{6'000});
   CHECK(refusal(drawn(path, {{"slow_hosts", "1"}}), 3) ==
         "test.ini:0: network.slow_bandwidth is missing, and network.bandwidth, its default, too");
-  CHECK(refusal(drawn(path, {{"nodes_per_host", "2"}}), 6) ==
-        "test.ini:0: network.local_bandwidth is missing, and network.bandwidth, its default, too");
   const auto partial = directory.write("partial.dot", "graph {\n a -- b [bandwidth=\"1 GB/s\"]\n}");
   CHECK(refusal(drawn(partial, {}), 2) ==
         "test.ini:1: network.file " + partial +

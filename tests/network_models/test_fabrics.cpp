@@ -805,6 +805,8 @@ TEST_CASE("fabrics: a shape that cannot be is refused, with what is wrong") {
   refused({{"fabric", "cube"}}, 8, "cube");
   refused({{"slow_hosts", "8"}}, 8, "must be numbers of hosts, 0 to 7, got 8");
   refused({{"nodes_per_host", "0"}}, 8, "must be from 1");
+  refused({{"nodes_per_host", "2"}}, 8,
+          "local_bandwidth is missing: what all messages within a host of nodes_per_host = 2");
 }
 
 }  // namespace starling::test_fabrics

@@ -95,6 +95,7 @@ TEST_CASE("fluid: every message pays message_latency, also within a host") {
                               {"bandwidth", "1 GB/s"},
                               {"message_latency", "5 us"},
                               {"nodes_per_host", "2"},
+                              {"local_bandwidth", "1 GB/s"},
                               {"local_latency", "300 ns"}},
                              4);
   const network_test::ScriptedRun run(*model, {{0, 0, 1, 1'000}, {0, 0, 2, 1'000}});

@@ -22,8 +22,12 @@ using network_test::with;
 }  // namespace
 
 TEST_CASE("tcp: a link that carries both ways, as that within a host, has less for the message") {
-  const auto model = network_test::network(
-      {{"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {"nodes_per_host", "2"}}, 2);
+  const auto model = network_test::network({{"kind", "tcp"},
+                                            {"latency", "1 us"},
+                                            {"bandwidth", "1 GB/s"},
+                                            {"nodes_per_host", "2"},
+                                            {"local_bandwidth", "1 GB/s"}},
+                                           2);
   const LinkCost cost = model->link_cost();
   CHECK(cost.seconds_per_byte == test::relative(1.05 / 0.97e9));
   const network_test::ScriptedRun run(*model, {{0, 0, 1, 970'000}});

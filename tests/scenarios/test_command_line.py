@@ -195,11 +195,15 @@ def check_summaries(folder):
                             ([*timing, "algorithm.kind=allreduce", "algorithm.collective=hierarchical", "algorithm.collective_group=8"],
                              "command line: algorithm.collective = hierarchical is one ring of all: 8 nodes do not divide into several groups of "
                              "collective_group = 8\n"),
+                            ([*timing, *FLUID, "network.nodes_per_host=3", "network.local_bandwidth=10 GB/s",
+                              "algorithm.kind=allreduce", "algorithm.collective=hierarchical"],
+                             "command line: algorithm.collective = hierarchical is one ring of all: 8 nodes do not divide into several groups of "
+                             "collective_group = 3\n"),
                             ([*timing, "run.nodes=20", "algorithm.kind=diloco", "algorithm.period=2", "algorithm.compression=levels"],
                              "command line: algorithm.compression = levels sends more than none: each node's code goes to all others, "),
                             ([*timing, "algorithm.kind=powersgd"],
                              "command line: algorithm.kind = powersgd compresses nothing: the workload names no matrices\n"),
-                            ([*FLUID, "network.nodes_per_host=2", "network.collectives=analytic"],
+                            ([*FLUID, "network.nodes_per_host=2", "network.local_bandwidth=10 GB/s", "network.collectives=analytic"],
                              "command line: network.collectives = analytic takes all links for those of node 0 in the mean, and with nodes_per_host = 2"),
                             (["run.steps=2", "compute.gradient=3 ms", "run.evaluate_interval=1 us"],
                              "command line: run.evaluate_interval is 1 us: 3000 evaluations for each gradient of 3 ms\n"),
