@@ -33,6 +33,9 @@ Dataset one_against_rest(const Dataset& from, const AucSettings& settings, bool 
       kept[side] = static_cast<std::size_t>(wanted[side]);
   }
   Dataset data{.features = from.features, .classes = 2};
+  data.x.reserve((kept[0] + kept[1]) * from.features);
+  data.y.reserve(kept[0] + kept[1]);
+  if (!from.length.empty()) data.length.reserve(kept[0] + kept[1]);
   std::size_t seen[2] = {0, 0};
   for (std::size_t s = 0; s < from.samples; ++s) {
     const bool is_positive = from.y[s] == settings.positive_class;

@@ -4,11 +4,10 @@
 #include <numeric>
 
 #include <fmt/core.h>
-#include <omp.h>
 
 #include "kernels/finite.hpp"
+#include "kernels/for_all.hpp"
 #include "kernels/model_facts.hpp"
-#include "kernels/worth_threads.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 
@@ -32,14 +31,10 @@ double area_under_curve(std::span<const float> scores, std::span<const std::int3
   return (twice_ranks / 2 - positives * (positives + 1) / 2) / (positives * negatives);
 }
 
-/// Scratch of one thread, all of it allocated before threads begin: no exception may leave them.
+/// Scratch of one thread.
 struct Auc::Work {
   DenseStack stack;
   std::vector<std::int32_t> indices;  // (batch)
-
-  Work(std::span<const DenseLayer> layers, std::size_t batch) : indices(batch) {
-    stack.fit(layers, batch);
-  }
 };
 
 namespace {
@@ -66,8 +61,11 @@ Auc::Auc(Problem problem)
   facts_.accuracy_metric = "test_auc";
   facts_.dual_parameters = 1;
   facts_.dual_curvature = 2 * share_ * (1 - share_);
+  DenseStack row;
+  row.fit(layers_, 1);
   facts_.scratch_floats =
-      Work(layers_, 1).stack.floats() * static_cast<std::size_t>(problem_.batch_size);
+      row.floats() * std::max(static_cast<std::size_t>(problem_.batch_size),
+                              std::min(evaluation_block, problem_.data.test.samples));
 }
 
 void Auc::initial_model(std::span<float> x) const {
@@ -89,8 +87,10 @@ std::int64_t Auc::batch_cost(NodeId node, Step draw) const {
 void Auc::gradient(GradientRequest& request, Work& work) const {
   const auto batch = static_cast<std::size_t>(problem_.batch_size);
   const Dataset& train = problem_.data.train;
+  work.indices.resize(batch);
   sampler_.batch(request.node, request.draw, work.indices);
   DenseStack& stack = work.stack;
+  stack.fit(layers_, batch);
   DenseStack::Rows& input = stack.values.front();
   kernels_.gather(batch, train.features, train.x.data(), work.indices.data(), input.row(0),
                   input.stride);
@@ -128,15 +128,9 @@ void Auc::gradient(GradientRequest& request, Work& work) const {
 }
 
 void Auc::gradients(std::span<GradientRequest> requests) const {
-  std::vector<Work> works(static_cast<std::size_t>(omp_get_max_threads()),
-                          Work(layers_, static_cast<std::size_t>(problem_.batch_size)));
   const double multiplications = 3 * facts_.batch_size * count_weights(facts_);
-  const double seconds =
-      static_cast<double>(requests.size()) * multiplications / multiplications_per_second;
-#pragma omp parallel for schedule(dynamic) if (requests.size() > 1 && is_worth_threads(seconds))
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    gradient(requests[r], works[static_cast<std::size_t>(omp_get_thread_num())]);
-  }
+  for_all<Work>(requests.size(), multiplications,
+                [&](std::size_t r, Work& work) { gradient(requests[r], work); });
 }
 
 void Auc::judge(std::span<const float> scores, EvaluationRequest& request) const {
@@ -159,18 +153,20 @@ void Auc::judge(std::span<const float> scores, EvaluationRequest& request) const
 
 void Auc::evaluate(std::span<EvaluationRequest> requests) const {
   const Dataset& test = problem_.data.test;
-  std::vector<Work> works(
-      std::min(requests.size(), static_cast<std::size_t>(omp_get_max_threads())),
-      Work(layers_, test.samples));
   std::vector<float> scores(requests.size() * test.samples);  // (requests, test samples)
-#pragma omp parallel for schedule(dynamic) num_threads(static_cast <int>(works.size()))
-  for (std::size_t r = 0; r < requests.size(); ++r) {
-    DenseStack& stack = works[static_cast<std::size_t>(omp_get_thread_num())].stack;
-    stack.forward(kernels_, layers_, requests[r].x, test.x.data(), test.features, 0, test.samples);
-    for (std::size_t s = 0; s < test.samples; ++s) {
-      scores[r * test.samples + s] = *stack.values.back().row(s);
-    }
-  }
+  const std::size_t blocks = (test.samples + evaluation_block - 1) / evaluation_block;
+  const double multiplications =
+      count_weights(facts_) * static_cast<double>(std::min(evaluation_block, test.samples));
+  for_all<Work>(requests.size() * blocks, multiplications, [&](std::size_t i, Work& work) {
+    const std::size_t request = i / blocks, first = i % blocks * evaluation_block;
+    const std::size_t count = std::min(evaluation_block, test.samples - first);
+    DenseStack& stack = work.stack;
+    stack.fit(layers_, count);
+    stack.forward(kernels_, layers_, requests[request].x, test.row(first).data(), test.features, 0,
+                  count);
+    for (std::size_t s = 0; s < count; ++s)
+      scores[request * test.samples + first + s] = *stack.values.back().row(s);
+  });
   for (std::size_t r = 0; r < requests.size(); ++r) {
     judge(std::span(scores).subspan(r * test.samples, test.samples), requests[r]);
   }

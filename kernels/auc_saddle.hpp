@@ -59,6 +59,7 @@ class Auc final : public Workload {
   const SplitDataset& data() const { return problem_.data; }
 
  private:
+  static constexpr std::size_t evaluation_block = 64;  // samples that go forward at once
   struct Work;
 
   void gradient(GradientRequest& request, Work& work) const;

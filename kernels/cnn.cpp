@@ -45,9 +45,10 @@ Cnn::Cnn(Problem problem, const dense::Kernels& kernels)
   }
   set_parameters(facts_, network_.parameters(), problem_.wire_parameters);
   network_.add_tensors(facts_);
-  facts_.scratch_floats =
-      std::max(network_.work_floats(static_cast<std::size_t>(problem_.batch_size), true),
-               network_.work_floats(calibration_samples_.size(), false));
+  facts_.scratch_floats = std::max(
+      {network_.work_floats(static_cast<std::size_t>(problem_.batch_size), true),
+       network_.work_floats(calibration_samples_.size(), false),
+       network_.work_floats(std::min(evaluation_block, problem_.data.test.samples), false)});
   facts_.description =
       fmt::format("{} of {} layers and {} parameters on {}", problem_.name,
                   problem_.layers.size() + 1, facts_.parameters, problem_.data.description);

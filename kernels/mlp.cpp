@@ -95,7 +95,9 @@ Mlp::Mlp(Problem problem, const dense::Kernels& kernels)
   for (const DenseLayer& layer : layers_) add_dense_layer(facts_, layer);
   set_samples(facts_, problem_, sampler_);
   facts_.scratch_floats =
-      Activations{}.deal(nullptr, layers_, static_cast<std::size_t>(problem_.batch_size));
+      Activations{}.deal(nullptr, layers_,
+                         std::max(static_cast<std::size_t>(problem_.batch_size),
+                                  std::min(evaluation_block, problem_.data.test.samples)));
   multiplications_ = 3 * facts_.batch_size * count_weights(facts_);
   models_exceed_cache_ =
       2 * facts_.samples.size() * facts_.parameters * sizeof(float) > last_level_cache();

@@ -50,8 +50,6 @@ std::string in_words(double bytes) {
                                 : fmt::format("{:.2f} GiB", bytes / gibibyte);
 }
 
-int threads_that_compute(NodeId nodes) { return std::min(omp_get_max_threads(), nodes); }
-
 double scratch_bytes(const WorkloadFacts& facts, int threads) {
   return 4.0 * static_cast<double>(facts.scratch_floats) * threads;
 }
@@ -77,7 +75,7 @@ void check_memory_of_models(const RunSettings& settings, const WorkloadFacts& fa
       fmt::format("the models alone need {} nodes * {} parameters * 4 B{}", settings.nodes,
                   facts.parameters, hosts > 1 ? fmt::format(" / {} hosts", hosts) : "");
   refuse_beyond(models, arithmetic);
-  const int threads = threads_that_compute((settings.nodes + hosts - 1) / hosts);
+  const int threads = omp_get_max_threads();  // the blocks of an evaluation are for all
   arithmetic += fmt::format(", and what lies between the layers {}", scratch(facts, threads));
   refuse_beyond(models + scratch_bytes(facts, threads), arithmetic);
 }
@@ -116,7 +114,7 @@ std::string describe_memory(const RunSettings& settings, const WorkloadFacts& fa
     text += ", as much of their averages over steps";
   }
   if (facts.scratch_floats > 0 && settings.device != DeviceChoice::cuda) {  // else on the GPU
-    const int threads = threads_that_compute(settings.nodes);
+    const int threads = omp_get_max_threads();
     sum += scratch_bytes(facts, threads);
     text += fmt::format(", {} = {} between the layers", scratch(facts, threads),
                         in_words(scratch_bytes(facts, threads)));
