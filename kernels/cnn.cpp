@@ -271,7 +271,11 @@ std::unique_ptr<Workload> cnn(const Section& section, NodeId nodes, std::uint64_
   }
   deal_samples(section, settings.partition, nodes, problem);
   try {
-    return std::make_unique<Cnn>(std::move(problem));
+    auto cnn = std::make_unique<Cnn>(std::move(problem));
+    section.expect(cnn->facts().batch_size > 1 || !cnn->network().normalizes_over_samples_alone(),
+                   "batch_size",
+                   "must be above 1 with batchnorm of one pixel: one number is 0 when normalized");
+    return cnn;
   } catch (const std::invalid_argument& error) {
     section.fail(spelling.key, "{}", error.what());
   }

@@ -73,7 +73,8 @@ bool read_parameters(std::span<const std::string_view> given, CnnLayer& layer) {
   if (kind == Kind::dropout) {
     if (at == given.size()) return false;
     layer.rate = number_in<decltype(layer.rate)>(given[at++]).value_or(-1);
-    if (!(layer.rate >= 0 && layer.rate < 1)) return false;
+    // Rates are multiples of 2^-16, see CnnNetwork.
+    if (!(layer.rate == 0 || (layer.rate >= 1.0 / 65536 && layer.rate < 1))) return false;
   }
   if ((kind == Kind::conv || kind == Kind::residual) && at < given.size() &&
       given[at].front() == '/') {

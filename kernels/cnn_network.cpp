@@ -112,6 +112,14 @@ struct CnnNetwork::Builder {
       refuse("must have groups that divide the channels, got layer {}, `{}`, on {} channels",
              number, layer->text, extent.channels);
     }
+    const std::size_t pixels = extent.height * extent.width;
+    if (groups > 0 && pixels * extent.channels / groups == 1) {
+      refuse(
+          "must have groups of more than one number, which is 0 when normalized, got layer {}, "
+          "`{}`, on 1 x 1 x {}",
+          number, layer->text, extent.channels);
+    }
+    network.normalizes_over_samples_alone_ |= groups == 0 && pixels == 1;
     const std::size_t statistics = network.channels_normalized_;
     network.channels_normalized_ += extent.channels;
     network.has_batch_normalization_ |= groups == 0;

@@ -103,6 +103,8 @@ class CnnNetwork {
   Extent image() const { return image_; }
   std::size_t classes() const { return classes_; }
   bool has_batch_normalization() const { return has_batch_normalization_; }
+  /// Whether a batch normalization is over one number per sample: with batches of one sample it makes all numbers 0.
+  bool normalizes_over_samples_alone() const { return normalizes_over_samples_alone_; }
   /// Over all normalizations: as many as means and rates of a sample in Work.
   std::size_t channels_normalized() const { return channels_normalized_; }
 
@@ -137,6 +139,7 @@ class CnnNetwork {
   std::size_t parameters_ = 0;
   std::size_t channels_normalized_ = 0;
   bool has_batch_normalization_ = false;
+  bool normalizes_over_samples_alone_ = false;
   std::vector<Placed> operations_;
   /// Numbers of one place between layers, for all samples.
   struct Buffer {

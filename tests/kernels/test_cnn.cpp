@@ -250,6 +250,14 @@ TEST_CASE("wrong settings are errors at their place in the scenario") {
   CHECK(complaint("image", "0x8x1").find("must be HEIGHT") != std::string::npos);
   CHECK(complaint("image", "4x4x4") == "no error");
   CHECK(complaint("batch_size", "0").find("batch_size") != std::string::npos);
+  const auto one_sample = [](const char* layers) {
+    make({{"layers", layers, "test.ini:7"}, {"batch_size", "1", "test.ini:8"}}, 1);
+  };
+  CHECK_THROWS_WITH_AS(one_sample("dense 8, batchnorm, relu"),
+                       "test.ini:8: workload.batch_size must be above 1 with batchnorm of one "
+                       "pixel: one number is 0 when normalized",
+                       ScenarioError);
+  CHECK_NOTHROW(one_sample("conv 4 3x3, batchnorm, relu"));
   CHECK(complaint("net", "zou_cifar").find("net must be one of") != std::string::npos);
   CHECK_THROWS_AS(make({{"net", "resnet8", "test.ini:3"}, {"layers", "relu", "test.ini:4"}}, 1),
                   ScenarioError);

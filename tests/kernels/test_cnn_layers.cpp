@@ -66,6 +66,8 @@ TEST_CASE("a wrong layer is named, with the form that it should have") {
         "must have layer 1 in the form `dropout PROBABILITY`, got `dropout 1`");
   CHECK(complaint("dropout -0.1").starts_with("must have layer 1"));
   CHECK(complaint("dropout nan").starts_with("must have layer 1"));
+  CHECK(complaint("dropout 1e-5").starts_with("must have layer 1"));
+  CHECK(complaint("dropout 2e-5, dropout 0") == "no error");
   CHECK(complaint("dense 2.5").starts_with("must have layer 1"));
   CHECK(complaint("residual 16").starts_with("must have layer 1"));
   CHECK(parse_cnn_layers("residual 16 8 /16")[0].stride == 16);
@@ -87,6 +89,10 @@ TEST_CASE("layers that do not fit the image are named, with what they meet") {
         "must have pools that fit into the image, got layer 1, `pool 9`, on 8 x 8");
   CHECK(complaint("groupnorm 3") ==
         "must have groups that divide the channels, got layer 1, `groupnorm 3`, on 4 channels");
+  CHECK(complaint("dense 8, groupnorm 8") ==
+        "must have groups of more than one number, which is 0 when normalized, got layer 2, "
+        "`groupnorm 8`, on 1 x 1 x 8");
+  CHECK(complaint("dense 8, groupnorm 4") == "no error");
   CHECK(complaint("residual 9 2").starts_with("must have groups that divide the channels"));
   CHECK(complaint("dense 1000000, dense 1000000").starts_with("must have at most 2147483647"));
   CHECK(complaint("conv 1048576 1x1", {64, 64, 1}) ==
