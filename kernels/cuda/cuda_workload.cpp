@@ -1,5 +1,6 @@
 #include "kernels/cuda/cuda_workload.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "kernels/cuda/cuda_cnn.hpp"
@@ -35,43 +36,59 @@ class HostedWorkload final : public Workload {
   }
 
   void gradients(std::span<GradientRequest> requests) const override {
-    const std::size_t size = facts().parameters;
-    std::vector<float> models = fetch(requests), gradients(models.size());
-    std::vector<GradientRequest> here(requests.begin(), requests.end());
-    for (std::size_t r = 0; r < here.size(); ++r) {
-      here[r].x = models.data() + r * size;
-      here[r].gradient = gradients.data() + r * size;
-    }
-    workload_.gradients(here);
-    const auto lock = device_.use();
-    for (std::size_t r = 0; r < here.size(); ++r) {
-      device_.write(requests[r].gradient, here[r].gradient, size * sizeof(float));
-      requests[r].loss = here[r].loss;
-      requests[r].episodes = here[r].episodes;
-    }
+    for_pieces(requests, [&](std::span<GradientRequest> piece, std::span<const float> models) {
+      std::vector<float> gradients(models.size());
+      std::vector<GradientRequest> here = at_models(piece, models);
+      for (std::size_t r = 0; r < here.size(); ++r)
+        here[r].gradient = gradients.data() + r * facts().parameters;
+      workload_.gradients(here);
+      const auto lock = device_.use();
+      for (std::size_t r = 0; r < here.size(); ++r) {
+        device_.write(piece[r].gradient, here[r].gradient, model_bytes());
+        piece[r].loss = here[r].loss;
+        piece[r].episodes = here[r].episodes;
+      }
+    });
   }
 
   void evaluate(std::span<EvaluationRequest> requests) const override {
-    const std::vector<float> models = fetch(requests);
-    std::vector<EvaluationRequest> here(requests.begin(), requests.end());
-    for (std::size_t r = 0; r < here.size(); ++r)
-      here[r].x = models.data() + r * facts().parameters;
-    workload_.evaluate(here);
-    for (std::size_t r = 0; r < here.size(); ++r) {
-      requests[r].loss = here[r].loss;
-      requests[r].accuracy = here[r].accuracy;
-    }
+    for_pieces(requests, [&](std::span<EvaluationRequest> piece, std::span<const float> models) {
+      std::vector<EvaluationRequest> here = at_models(piece, models);
+      workload_.evaluate(here);
+      for (std::size_t r = 0; r < here.size(); ++r) {
+        piece[r].loss = here[r].loss;
+        piece[r].accuracy = here[r].accuracy;
+      }
+    });
   }
 
  private:
+  static constexpr std::size_t bytes_at_once = std::size_t{256} << 20;  // of models in host memory
+
+  std::size_t model_bytes() const { return facts().parameters * sizeof(float); }
+
+  /// Calls task(piece, its models, one after the other) for all requests, in order.
+  template <class Request, class Task>
+  void for_pieces(std::span<Request> requests, const Task& task) const {
+    const std::size_t most = std::max<std::size_t>(1, bytes_at_once / model_bytes());
+    std::vector<float> models;
+    for (std::size_t first = 0; first < requests.size(); first += most) {
+      const auto piece = requests.subspan(first, std::min(most, requests.size() - first));
+      models.resize(piece.size() * facts().parameters);
+      {
+        const auto lock = device_.use();
+        for (std::size_t r = 0; r < piece.size(); ++r)
+          device_.read(models.data() + r * facts().parameters, piece[r].x, model_bytes());
+      }
+      task(piece, std::span<const float>(models));
+    }
+  }
+
   template <class Request>
-  std::vector<float> fetch(std::span<Request> requests) const {
-    const std::size_t size = facts().parameters;
-    std::vector<float> models(requests.size() * size);
-    const auto lock = device_.use();
-    for (std::size_t r = 0; r < requests.size(); ++r)
-      device_.read(models.data() + r * size, requests[r].x, size * sizeof(float));
-    return models;
+  std::vector<Request> at_models(std::span<Request> piece, std::span<const float> models) const {
+    std::vector<Request> here(piece.begin(), piece.end());
+    for (std::size_t r = 0; r < here.size(); ++r) here[r].x = &models[r * facts().parameters];
+    return here;
   }
 
   const Workload& workload_;
