@@ -265,7 +265,8 @@ TEST_CASE("cuda: two blocks of a step share a multiprocessor") {
   // 115,256.
   const auto device = test::open_device();
   CHECK(!CudaMlp(make({269, {96}, 10, 4}), *device, Precision::strict).is_small());
-  CHECK(CudaMlp(make({268, {96}, 10, 4}), *device, Precision::strict).is_small());
+  const bool fits = device->facts().shared_bytes >= limits.shared_bytes;  // not before 9.0
+  CHECK(CudaMlp(make({268, {96}, 10, 4}), *device, Precision::strict).is_small() == fits);
 }
 
 TEST_CASE("cuda: quadratics are the CPU's, bit for bit") {

@@ -8,7 +8,8 @@
 //   * fresh device memory and the shared memory of every block hold NaNs;
 //   * threads of a block may go in any order from barrier to barrier (emulated_blocks.hpp).
 //
-// STARLING_EMULATED_THREADS = forwards or backwards says in which. STARLING_EMULATED_BYTES limits the device memory.
+// STARLING_EMULATED_THREADS = forwards or backwards says in which. STARLING_EMULATED_BYTES limits the device memory,
+// STARLING_EMULATED_SHARED_BYTES the shared memory of a block, which is that of compute capability 9.0 otherwise.
 // STARLING_EMULATED_NAME gives another name, as if it were a GPU. STARLING_EMULATED_FAULT makes the plug-in refuse: "version"
 // (another interface), "driver" (no device).
 #include <cstdio>
@@ -29,11 +30,14 @@ namespace starling::cuda {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::uint32_t shared_limit = 232448;  // of a block on compute capability 9.0
-
 constexpr auto kernel_count = static_cast<std::uint32_t>(KernelNumber::count);
 
 thread_local const char* message = "";
+
+std::uint32_t shared_limit() {
+  const char* bytes = std::getenv("STARLING_EMULATED_SHARED_BYTES");
+  return bytes == nullptr ? 232448 : static_cast<std::uint32_t>(std::strtoul(bytes, nullptr, 10));
+}
 
 bool has_fault(const char* name) {
   const char* fault = std::getenv("STARLING_EMULATED_FAULT");
@@ -78,7 +82,7 @@ void* open(std::uint32_t, DeviceFacts* facts) {
   std::snprintf(facts->name, sizeof facts->name, "%s",
                 named != nullptr ? named : "emulated device");
   facts->total_bytes = facts->free_bytes = device->limit;
-  facts->shared_bytes = shared_limit;
+  facts->shared_bytes = shared_limit();
   return device;
 }
 
@@ -145,7 +149,7 @@ int launch(void* device, std::uint32_t kernel, std::uint32_t blocks, std::uint32
            const void* arguments, std::size_t bytes) {
   if (kernel >= kernel_count || bytes != argument_bytes(kernel))
     give_up("a launch with the wrong arguments");
-  if (shared > shared_limit) {
+  if (shared > shared_limit()) {
     message = "more shared memory than a block may have (emulated)";
     return 1;
   }
