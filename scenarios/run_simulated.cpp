@@ -163,6 +163,9 @@ void Run::gather_from(const SimulatedTransport& transport, World& world, const H
   recorder_.statistics["engine.events"] = static_cast<double>(transport.events());
   if (parts_.failures) note_failures(transport);
   note_closing_warnings(transport, host);
+  const HostCosts& costs = parts_.settings.host;
+  if (world.makes_codes && costs.encoding_seconds_per_byte + costs.decoding_seconds_per_byte == 0)
+    recorder_.facts["codes"] = "made and read in no time (network.encoding_bandwidth)";
   account_until(world, transport.now());  // of programs that have not ended
   const bool ends_evaluated = is_at_target_ && transport.is_cut();
   if (parts_.settings.evaluates_by_time() && !ends_evaluated)

@@ -210,6 +210,11 @@ void add_exchanges(std::string& text, const Recorder& recorder) {
   }
 }
 
+void add_codes(std::string& text, const Recorder& recorder) {
+  const std::string codes = fact(recorder.facts, "codes");
+  if (!codes.empty()) add(text, "codes", codes);
+}
+
 void add_failures(std::string& text, const Recorder& recorder) {
   const double stopped = statistic(recorder, "failures.stopped_nodes");
   const double lost = statistic(recorder, "failures.lost_messages");
@@ -254,6 +259,7 @@ std::string summarize(const Recorder& recorder) {
                     is_whole ? "" : ", with those of steps that did not end"));
   }
   add_exchanges(text, recorder);
+  add_codes(text, recorder);
   add_failures(text, recorder);
   add_network(text, recorder);
   if (const double full = statistic(recorder, "timeline.full_seconds", unknown);

@@ -51,6 +51,7 @@ struct World {
       plan.overlaps_backward ? static_cast<std::size_t>(topology.nodes()) : 0);
   std::vector<NodeId> everybody = {};              // made when a node asks for it
   std::vector<std::vector<NodeId>> of_place = {};  // (places), the same
+  bool makes_codes = false;  // or reads them, see Node::encode
   /// Nodes whose program waits for their other fibres, and until when its time is accounted.
   std::unordered_map<NodeId, Time> joining = {};
 
@@ -572,10 +573,12 @@ inline Node::Until Node::operate(const Vector& v, int arrays) {
 }
 
 inline Node::Until Node::encode(const Vector& v, std::size_t count) {
+  world_.makes_codes |= count > 0;
   return spend([&](Host& host) { return host.encoding(v.wire_bytes(), count); });
 }
 
 inline Node::Until Node::decode(const Vector& v, std::size_t count) {
+  world_.makes_codes |= count > 0;
   return spend([&](Host& host) { return host.decoding(v.wire_bytes(), count); });
 }
 
