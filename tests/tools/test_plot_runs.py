@@ -148,6 +148,15 @@ class PlotRunsTest(PlotCase):
         self.assertAlmostEqual(ours, theirs, delta=0.051)
         self.assertGreater(ours, 5)  # 8 steps in 8.5 ms, where the other takes hardly more than 1 ms for each
 
+    def test_how_far_apart_nodes_are_is_not_drawn_where_a_run_was_cut_before_all_got_there(self):
+        for slowdown, count in ((1000, 0), (4, 2)):  # by 8.9 ms a node that takes 4 ms for a step has done two
+            subprocess.run([self.program, "run", "s.ini", "-q", "-o", "far.h5", "algorithm.kind=adpsgd", "compute.slow_nodes=1",
+                            f"compute.slowdown={slowdown}", "run.until=8.9 ms", "run.record_every=1"], cwd=self.folder, check=True)
+            results = Results(self.folder / "far.h5")
+            self.assertEqual(np.isfinite(run_pace.lag(results)).sum(), count)
+            self.assertEqual(any(title.startswith("Spread") for title, *_ in run_pace.panels(results)), count > 0)
+            self.assertIn(f"{count} to 8 steps in 8.9 ms", " ".join(self.texts("far.h5")))
+
     def test_a_run_by_other_code_is_drawn_over_the_simulation(self):
         (self.folder / "r.csv").write_text("# nodes = 4\n# samples_per_step = 16\nstep,time_seconds,test_loss\n20,0.03,\n40,0.08,1\n")
         said = self.plot("a.h5", "--reference", "--x", "time")

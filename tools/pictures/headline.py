@@ -50,9 +50,10 @@ def headline(results, path):
     elif len(loss):
         outcome.append(f"test loss {loss[-1]:.4g}")
     if results.end > 0:
-        steps = int(np.median(results.nodes["steps"]))
+        fewest, most = int(results.nodes["steps"].min()), int(results.nodes["steps"].max())
         clock = "wall time" if results.clock == "time" else results.clock
-        outcome.append(f"{steps:,} {'step' if steps == 1 else 'steps'} in {duration_text(results.end)} of {clock}")
+        steps = f"{fewest:,} to {most:,}" if fewest < most else f"{most:,}"
+        outcome.append(f"{steps} {'step' if most == 1 else 'steps'} in {duration_text(results.end)} of {clock}")
         if results.computing() is not None:  # nodes may end long before the last one, so this is no share of that time
             outcome.append(f"nodes compute {results.computing():.0%} of theirs{' up to their last steps' if results.serves() else ''}")
     workload = fact("workload")

@@ -11,7 +11,7 @@ def panels(results):
     found = []
     if results.throughput() is not None:
         found.append(("Throughput of all nodes", draw_throughput, 1.0))
-    if results.spread("time") is not None and results.node_count > 1:
+    if results.spread("time") is not None and results.node_count > 1 and np.isfinite(lag(results)).any():
         found.append(("Spread of the nodes: time between first and last to finish a step", draw_lag, 0.8))
     return found
 
@@ -25,13 +25,20 @@ def draw_throughput(axes, results, scales):
     axes["time"].set_ylabel(f"throughput ({unit})")
 
 
-def draw_lag(axes, results, scales):
-    """How far apart in time the nodes finish the same step."""
+def lag(results):
+    """How far apart in time the nodes finish the same step: of those that got there, but not where a run was cut before all of them did."""
     first, _, last = results.spread("time")
-    lag = last - first
-    factor, unit = time_scale(np.nanmax(lag))
+    if "ended" not in results.facts:
+        return last - first
+    time = results.steps["time"][:, results.is_told()]
+    return np.where(np.isfinite(time).all(axis=1), last - first, np.nan)
+
+
+def draw_lag(axes, results, scales):
+    lags = lag(results)
+    factor, unit = time_scale(np.nanmax(lags))
     for against, ax in axes.items():
-        x, y = finite(results.step_positions(against, len(lag)) * scales[against], lag * factor)
+        x, y = finite(results.step_positions(against, len(lags)) * scales[against], lags * factor)
         if len(x) > 200:  # too many to see: range and mean of bins
             edges = np.linspace(0, len(x), 101).astype(int)[:-1]
             sizes = np.diff(np.append(edges, len(x)))
@@ -39,8 +46,8 @@ def draw_lag(axes, results, scales):
             x, y = np.add.reduceat(x, edges) / sizes, np.add.reduceat(y, edges) / sizes
             ax.fill_between(x, low, high, color=GREEN, alpha=0.2, linewidth=0, label="range")
         draw_line(ax, x, y, GREEN, "mean")
-        ax.set_ylim(0, np.nanmax(lag) * factor * 1.15 or 1.0)
-    if np.isfinite(lag).sum() > 200:
+        ax.set_ylim(0, np.nanmax(lags) * factor * 1.15 or 1.0)
+    if np.isfinite(lags).sum() > 200:
         axes["step"].legend(loc="upper right", ncol=2)
     axes["time"].set_ylabel(f"first to last node ({unit})")
 
