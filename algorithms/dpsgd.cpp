@@ -63,7 +63,9 @@ Program dpsgd(const Section& section, const Context& context) {
   DpsgdSettings settings{};
   settings.adapt_then_combine =
       section.choice<bool>("order", {{"combine_while_adapt", false}, {"adapt_then_combine", true}},
-                           "combine_while_adapt", "average and step: at once, or step first");
+                           "combine_while_adapt",
+                           "average and step: at once, and models travel during the gradient, or "
+                           "step first, and they travel after it");
   settings.rounds = read_whole(section, "rounds", 1, 1, 1000, "rounds of mixing per step");
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);

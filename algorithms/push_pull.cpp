@@ -111,9 +111,10 @@ Task<> combine_while_adapt(Node& node, const PushPullSettings& settings) {
 
 Program push_pull(const Section& section, const Context& context) {
   PushPullSettings settings{};
-  settings.adapt_then_combine =
-      section.choice<bool>("order", {{"adapt_then_combine", true}, {"combine_while_adapt", false}},
-                           "adapt_then_combine", "average and step: step first, or at once");
+  settings.adapt_then_combine = section.choice<bool>(
+      "order", {{"adapt_then_combine", true}, {"combine_while_adapt", false}}, "adapt_then_combine",
+      "average and step: step first, and models travel after the gradient, or "
+      "at once, and they travel during it");
   settings.optimizer = read_optimizer(section, context);
   const bool tracks_decay = !settings.optimizer.decouples_decay;
   settings.weight_decay = tracks_decay ? std::exchange(settings.optimizer.weight_decay, 0) : 0;

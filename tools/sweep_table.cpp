@@ -104,19 +104,18 @@ struct Group {
 
 /// Mean and standard deviation of an outcome over the runs that know it.
 std::pair<double, double> statistics_of(const Group& group, std::size_t outcome) {
+  std::vector<double> values;
+  for (const auto* run : group.runs) {
+    if (const double value = (*run)[outcome].value; !std::isnan(value)) values.push_back(value);
+  }
+  if (values.empty()) return {unknown, unknown};
+  const auto count = static_cast<double>(values.size());
+  const double first = values.front();  // from which equal values differ by exactly nothing
   double sum = 0;
-  double count = 0;
-  for (const auto* run : group.runs) {
-    if (std::isnan((*run)[outcome].value)) continue;
-    sum += (*run)[outcome].value;
-    ++count;
-  }
-  if (count == 0) return {unknown, unknown};
-  const double mean = sum / count;
+  for (const double value : values) sum += value - first;
+  const double mean = first + sum / count;
   double squares = 0;
-  for (const auto* run : group.runs) {
-    if (!std::isnan((*run)[outcome].value)) squares += std::pow((*run)[outcome].value - mean, 2);
-  }
+  for (const double value : values) squares += std::pow(value - mean, 2);
   return {mean, count > 1 ? std::sqrt(squares / (count - 1)) : unknown};
 }
 

@@ -190,6 +190,7 @@ class SweepTest(unittest.TestCase):
             self.assertEqual(len(losses), int(row["runs"]))
             self.assertAlmostEqual(float(row["test_loss"]), statistics.mean(losses), places=12)
             self.assertAlmostEqual(float(row["test_loss_deviation"]), statistics.stdev(losses), places=12)
+            self.assertEqual(float(row["virtual_time_seconds_deviation"]), 0)  # alike for all seeds
         # 20 steps of 1 ms, and at most 20 us of waiting for neighbors in each
         self.assertAlmostEqual(float(table[0]["virtual_time_seconds"]), 0.02, delta=0.0005)
         with h5py.File(self.folder / "out" / f"{points[-1]['point']}.h5") as file:

@@ -35,9 +35,11 @@ def lines(ax, sweep, outcome, key, series_key, fixed, cell_of=None, published=No
                 write_note(ax, (at, mean), note)
         seen += means
         notes += said
-        others = [published.cell(outcome, point) for point in points] if published else []
-        if np.isfinite(others).any():
-            ax.plot(here, others, markersize=9, markerfacecolor="none", linestyle="none", **look)
+        tells_series = published and series_key in published.keys
+        others = [published.cell(outcome, point) for point in points] if tells_series or published and i == 0 else []
+        if np.isfinite(others).any():  # what holds for all series is no one's
+            where, style = (here, look) if tells_series else (x, {"color": GREY, "marker": "o"})
+            ax.plot(where, others, markersize=9, markerfacecolor="none", linestyle="none", **style)
             theirs += others
     hollow = [words for sign, words in HOLLOW.items() if any(sign in note for note in notes)]
     if hollow:
