@@ -83,6 +83,7 @@ void Run::begin(ComputeGraph::Execution execution, NodeId models, Sharing sharin
       execution, std::move(sharing));
   observer_ = std::make_unique<Observer>(*graph_, recorder_, parts_.workload->facts());
   if (settings.marks_divergence) observer_->leave_out_diverged();
+  if (settings.evaluates_nodes) observer_->evaluate_nodes();
   if (settings.swa_start > 0 && graph_->has_numbers())
     observer_->average_steps(settings.swa_start, settings.swa_period);
   network_log_ = std::make_unique<NetworkLog>(recorder_.timeline_end());
@@ -160,7 +161,7 @@ bool Run::note_standing() {
   if (!hooks_.saves || !is_keeper_()) return false;
   if (saving_.valid()) saving_.wait();
   if (network_log_) network_log_->report(recorder_);
-  observer_->note_consensus();
+  observer_->note_models();
   return true;
 }
 

@@ -59,6 +59,10 @@ void read_evaluations(const Section& section, RunSettings& s) {
   section.expect(s.evaluate_interval == Duration{0} || s.evaluate_interval >= shortest_interval,
                  "evaluate_interval", "must be 0 s or at least {}, got {}",
                  to_text(shortest_interval), to_text(s.evaluate_interval));
+  s.evaluates_nodes = section.optional<bool>(
+      "evaluate_nodes", false,
+      "whether evaluations also tell what nodes' own models are worth, in the mean and at worst, "
+      "which takes an evaluation for each");
 }
 
 /// What ends the run before its steps.

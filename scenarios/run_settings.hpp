@@ -28,6 +28,7 @@ struct RunSettings {
   Step evaluate_every = 0;
   Step record_every = 0;
   Duration evaluate_interval{};  // zero: not by time, but at `until`
+  bool evaluates_nodes = false;  // each one's model, too
   Time until = Time::max();
   std::optional<Target> until_target;  // the first evaluation that is there ends the run
   Step swa_start = 0;                  // 0: models of a node are not averaged over its steps

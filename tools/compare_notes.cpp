@@ -27,11 +27,11 @@ namespace {
 /// The settings of a run by "section.key", without those that say where it is computed and what is recorded of it; none for a
 /// run by other code.
 std::map<std::string, std::string> settings_of(const Recorder& run) {
-  constexpr std::array<std::string_view, 11> left_out = {
-      "run.output",       "run.device",         "run.window",
-      "run.checkpoint",   "run.patience",       "run.record_order",
-      "run.save_models",  "run.evaluate_every", "run.evaluate_interval",
-      "run.record_every", "run.timeline"};
+  constexpr std::array<std::string_view, 12> left_out = {
+      "run.output",         "run.device",         "run.window",
+      "run.checkpoint",     "run.patience",       "run.record_order",
+      "run.save_models",    "run.evaluate_every", "run.evaluate_interval",
+      "run.evaluate_nodes", "run.record_every",   "run.timeline"};
   std::map<std::string, std::string> settings;
   const Scenario scenario = Scenario::parse(fact(run.facts, "scenario"), "scenario");
   for (const std::string& section : scenario.section_names()) {

@@ -145,6 +145,13 @@ void add_evaluations(std::string& text, const Recorder& recorder) {
   const double distance = last(recorder, "consensus_distance");
   if (!std::isnan(accuracy))
     add(text, "test accuracy of the mean model", fmt::format("{:.2f} %", 100 * accuracy));
+  for (const char* metric : {"test_accuracy", "test_auc"}) {
+    const double own = last(recorder, fmt::format("own_{}", metric));
+    const double worst = last(recorder, fmt::format("worst_{}", metric));
+    if (std::isnan(own)) continue;
+    add(text, "of nodes' own models",
+        fmt::format("{:.2f} % in the mean, {:.2f} % the worst", 100 * own, 100 * worst));
+  }
   if (!std::isnan(area)) add(text, "test AUC of the mean model", fmt::format("{:.4f}", area));
   if (!std::isnan(loss)) add(text, "test loss of the mean model", fmt::format("{:.4g}", loss));
   if (!std::isnan(distance)) add(text, "consensus distance", fmt::format("{:.4g}", distance));
@@ -312,6 +319,9 @@ std::vector<Outcome> outcomes(const Recorder& recorder, const std::optional<Targ
       {"test_auc", last(recorder, "test_auc")},
       {"best_test_auc", best(final_evaluations(recorder), "test_auc")},
       {"test_loss", last(recorder, "test_loss")},
+      {"own_test_accuracy", last(recorder, "own_test_accuracy")},
+      {"worst_test_accuracy", last(recorder, "worst_test_accuracy")},
+      {"own_test_loss", last(recorder, "own_test_loss")},
       {"consensus_distance", last(recorder, "consensus_distance")},
       {"virtual_time_seconds", all.end},
       {"step_time_seconds", ratio(all.end * told_nodes(recorder), steps)},

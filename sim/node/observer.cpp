@@ -148,7 +148,7 @@ Observer::Row& Observer::row_of(Rows& rows, std::size_t index) {
     row.has_arrived.resize(recorder_.nodes.size());
     row.missing = recorder_.nodes.size() - lost_nodes_ + (are_put_off_ ? 1 : 0);
     if (rows.begun.size() > 2 * rows.kept + 1) {  // there may be many: those that are through go
-      note_consensus();
+      note_models();
       rows.kept = rows.begun.size();
     }
   }
@@ -223,7 +223,9 @@ void Observer::complete(By by, std::size_t index, Row& row) {
   waiting_models_ -= static_cast<std::size_t>(std::ranges::count(row.has_arrived, true));
   note_work(by, index, row);
   if (graph_.has_numbers()) evaluate(by, index, row);
-  row = Row{.distances = std::move(row.distances)};
+  row = Row{.distances = std::move(row.distances),
+            .losses = std::move(row.losses),
+            .accuracies = std::move(row.accuracies)};
 }
 
 void Observer::note_work(By by, std::size_t index, const Row& row) {
@@ -273,6 +275,7 @@ void Observer::evaluate(By by, std::size_t index, Row& row) {
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
   }
+  if (evaluates_nodes_) evaluate_nodes(row);
   if (const Judge& judge = rows(by).judge) {
     judge(quality.loss.value(), facts_.has_accuracy ? quality.accuracy.value() : std::nan(""));
   }
@@ -317,23 +320,46 @@ std::vector<std::string> Observer::diverged_nodes() {
 
 void Observer::finish_evaluations() {
   graph_.flush();
-  note_consensus();
+  note_models();
 }
 
-void Observer::note_consensus() {
+void Observer::evaluate_nodes(Row& row) {
+  const std::size_t count = row.models.size();
+  row.losses.assign(count, std::nan(""));
+  if (facts_.has_accuracy) row.accuracies.assign(count, std::nan(""));
+  for (std::size_t i = 0; i < count; ++i) {
+    const ModelQuality quality = graph_.evaluate(row.models[i]);
+    graph_.deliver(quality.loss, &row.losses[i]);
+    if (facts_.has_accuracy) graph_.deliver(quality.accuracy, &row.accuracies[i]);
+  }
+}
+
+void Observer::note_models() {
   for (const By by : {By::step, By::time}) {
     std::erase_if(rows(by).begun, [&](const auto& entry) {
       const auto& [index, row] = entry;
-      if (row.missing > 0) return false;
-      if (row.distances.empty()) return true;
-      if (std::isnan(row.distances.back())) return false;
-      const double sum = std::accumulate(row.distances.begin(), row.distances.end(), 0.0);
-      if (std::isnan(sum)) return false;  // some are not known, or of models that are no numbers
-      rows(by).table.cell("consensus_distance", index) =
-          std::sqrt(sum / static_cast<double>(row.distances.size()));
-      return true;
+      return row.missing == 0 && note_models(rows(by).table, index, row);
     });
   }
+}
+
+bool Observer::note_models(Table& table, std::size_t index, const Row& row) const {
+  // NaN where some are not known, or of models that are no numbers; the last is known last.
+  const auto mean = [](const std::vector<double>& values) {
+    if (values.empty() || std::isnan(values.back())) return std::nan("");
+    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  };
+  if (row.distances.empty()) return true;
+  const double distance = mean(row.distances);
+  const double loss = mean(row.losses);
+  if (std::isnan(distance) || (!row.losses.empty() && std::isnan(loss))) return false;
+  table.cell("consensus_distance", index) = std::sqrt(distance);
+  if (row.losses.empty()) return true;
+  table.cell("own_test_loss", index) = loss;
+  if (row.accuracies.empty()) return true;
+  table.cell("own_" + facts_.accuracy_metric, index) = mean(row.accuracies);
+  table.cell("worst_" + facts_.accuracy_metric, index) = std::ranges::min(row.accuracies);
+  return true;
 }
 
 NodeId Observer::slowest() const {

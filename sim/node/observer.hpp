@@ -125,6 +125,8 @@ class Observer {
   /// Has every row of the evaluation table tell over how many nodes its mean is.
   void count_live_nodes() { counts_live_nodes_ = true; }
 
+  /// Has evaluations tell of nodes' own models, too.
+  void evaluate_nodes() { evaluates_nodes_ = true; }
   /// Has evaluations leave out models of nodes that diverged, and waits for the numbers to know them.
   void leave_out_diverged();
   /// The loss of `node` was not finite at its gradient `draw`, as another rank of a real run found.
@@ -147,8 +149,9 @@ class Observer {
   /// Computes what is outstanding and completes the recorder's tables. The recorder may be saved before, too:
   /// cells not yet known are NaN then.
   void finish_evaluations();
-  /// Fills in the consensus distances that are known by now, whose rows then are through; before the recorder is saved.
-  void note_consensus();
+  /// Fills in consensus distances, and what own models are worth, as far as they are known by now: their rows then are through. Before
+  /// the recorder is saved.
+  void note_models();
   /// Whether every node that has not stopped ended all steps.
   bool has_ended() const { return behind_ == 0; }
   /// After a run: throws Error if a node that has not stopped ended fewer steps than the run has.
@@ -174,7 +177,9 @@ class Observer {
     std::vector<Handed> handed{};     // (nodes), with these
     std::vector<bool> has_arrived{};  // (nodes)
     std::vector<double> distances{};  // squared, from the mean; of those in the mean, by node
-    std::size_t missing = 0;          // nodes to wait for
+    std::vector<double> losses{};     // of these models themselves, where nodes are evaluated
+    std::vector<double> accuracies{};
+    std::size_t missing = 0;  // nodes to wait for
     Time latest{};
   };
 
@@ -205,6 +210,9 @@ class Observer {
   void note_work(By by, std::size_t index, const Row& row);
   /// Records the mean model, its quality and how far the models lie from it.
   void evaluate(By by, std::size_t index, Row& row);
+  void evaluate_nodes(Row& row);
+  /// Of the models of a row, all of which are known; false if they are not.
+  bool note_models(Table& table, std::size_t index, const Row& row) const;
   void drop_diverged(By by, std::size_t index, Row& row);
   DivergedAt diverged();
 
@@ -232,6 +240,7 @@ class Observer {
   Presence presence_;                   // empty: they are always up
   bool are_put_off_ = false;            // until all snapshots are taken
   bool counts_live_nodes_ = false;
+  bool evaluates_nodes_ = false;
   bool leaves_out_diverged_ = false;
   /// (nodes), number behind those of all mini-batches of which each computed a gradient; empty: nobody asks.
   std::vector<Step> draws_;

@@ -29,6 +29,7 @@ steps = 24
 seed = 3
 record_every = 1
 evaluate_every = 6
+evaluate_nodes = yes
 save_models = yes
 [topology]
 kind = hypercube

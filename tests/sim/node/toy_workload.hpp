@@ -30,7 +30,10 @@ class ToyWorkload : public Workload {
     }
   }
   void evaluate(std::span<EvaluationRequest> requests) const override {
-    for (EvaluationRequest& request : requests) request.loss = static_cast<double>(request.x[0]);
+    for (EvaluationRequest& request : requests) {
+      request.loss = static_cast<double>(request.x[0]);
+      request.accuracy = request.loss * request.loss;
+    }
   }
 
  private:
