@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator, PercentFormatter
 
-from pictures.metrics import AXES, HIGHER_IS_BETTER, METRICS, UP_TO_1, check_targets, in_words
+from pictures.metrics import AXES, HIGHER_IS_BETTER, METRICS, SHARES, UP_TO_1, check_targets, in_words
 from pictures.results import forward
 from pictures.runs import AT_MOST, Run, count_epochs, names_of
 from pictures.style import (DASHES, GREY, MARKERS, SERIES, Failure, add_note, byte_scale, cut, draw_zeros, fit, literal, percent, positive, set_log,
@@ -71,12 +71,12 @@ def draw_curves(ax, runs, metric, against, scale, is_log):
         ax.xaxis.set_major_locator(LogLocator(numticks=6))
     elif ax.get_xscale() == "linear":
         ax.set_xlim(left=0)
-    if metric == "test_accuracy":
+    if metric in SHARES:
         ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
     if metric == "step" and not is_log:
         ax.yaxis.set_major_locator(whole_numbers())
     seen = np.concatenate([run.curve(metric, against)[1] for run in runs])
-    if (metric == "consensus_distance" and (seen > 0).any()) or (metric in ("test_loss", "train_loss") and spans_decades(seen, 20)):
+    if (metric == "consensus_distance" and (seen > 0).any()) or (metric in ("test_loss", "own_test_loss", "train_loss") and spans_decades(seen, 20)):
         set_log(ax)
 
 

@@ -2,8 +2,8 @@
 from pictures.style import Failure, byte_scale, short
 
 METRICS = {"test_accuracy": "Test accuracy", "test_auc": "Test AUC", "test_loss": "Test loss", "train_loss": "Training loss",
-           "own_test_accuracy": "Test accuracy of nodes' own models", "worst_test_accuracy": "Test accuracy of the worst node's model",
-           "own_test_loss": "Test loss of nodes' own models", "consensus_distance": "Consensus distance"}
+           "own_test_accuracy": "Nodes' own test accuracy", "worst_test_accuracy": "Worst node's test accuracy",
+           "own_test_loss": "Nodes' own test loss", "consensus_distance": "Consensus distance"}
 AXES = {"time": "time", "step": "steps", "samples": "samples", "epoch": "epochs", "bytes_sent": "bytes sent by all nodes"}
 QUALITIES = ("test_accuracy", "test_auc", "test_loss")  # of which the first that is known is drawn
 UP_TO_1 = ("test_accuracy", "test_auc", "own_test_accuracy", "worst_test_accuracy")
@@ -13,15 +13,16 @@ OUTCOMES = {
     "test_loss": "Test loss of the mean model", "samples_per_second": "Throughput, samples/s",
     "running_steps_per_second": "Steps/s of all nodes while they run", "first_finish_seconds": "End of the first node, s",
     "step_time_seconds": "Time per step, s", "virtual_time_seconds": "Virtual time, s",
-    "own_test_accuracy": METRICS["own_test_accuracy"], "worst_test_accuracy": METRICS["worst_test_accuracy"],
-    "own_test_loss": METRICS["own_test_loss"], "wait_share": "Share of time waiting", "consensus_distance": "Consensus distance",
+    "own_test_accuracy": "Test accuracy of nodes' own models", "worst_test_accuracy": "Test accuracy of the worst node's own model",
+    "own_test_loss": "Test loss of nodes' own models", "wait_share": "Share of time waiting", "consensus_distance": "Consensus distance",
     "target_reached": "Share of runs that get to the target", "target_time_seconds": "Virtual time to the target, s, of runs that get there",
     "target_step": "Steps to the target, of runs that get there", "target_bytes": "Bytes sent up to the target, of runs that get there",
 }
 TARGET_AXES = {"target_time_seconds": "time", "target_step": "step", "target_bytes": "bytes_sent"}  # outcomes, and columns of evaluations
-SHARES = ("test_accuracy", "best_test_accuracy", "own_test_accuracy", "worst_test_accuracy", "target_reached", "wait_share", "compute_share", "communicate_share")  # written in percent
-HIGHER_IS_BETTER = ("test_accuracy", "best_test_accuracy", "own_test_accuracy", "worst_test_accuracy", "test_auc", "best_test_auc", "samples_per_second", "steps_per_second",
-                    "running_steps_per_second", "compute_share", "spectral_gap", "target_reached")
+SHARES = ("test_accuracy", "best_test_accuracy", "own_test_accuracy", "worst_test_accuracy", "target_reached",
+          "wait_share", "compute_share", "communicate_share")  # written in percent
+HIGHER_IS_BETTER = ("test_accuracy", "best_test_accuracy", "own_test_accuracy", "worst_test_accuracy", "test_auc", "best_test_auc",
+                    "samples_per_second", "steps_per_second", "running_steps_per_second", "compute_share", "spectral_gap", "target_reached")
 
 
 def in_words(metric):
