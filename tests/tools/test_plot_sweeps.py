@@ -17,7 +17,7 @@ from pictures import sweep, sweep_axes, sweep_curves, sweep_layout, sweep_tables
 from pictures.metrics import write_outcome
 from pictures.published import Published
 from pictures.runs import Run, names_of
-from pictures.style import short_number
+from pictures.style import GREY, short_number
 from pictures.sweep_lines import speed_up
 from pictures.sweep_tables import Sweep
 
