@@ -50,8 +50,9 @@ Fluid::Fluid(Fabric fabric, NodeId nodes, const FlowRules& rules, FluidSettings 
     const auto other = static_cast<NodeId>(1 + std::int64_t{i} * (nodes - 1) / samples);
     const std::uint32_t number = find_pair(0, other);
     latency += static_cast<double>(latency_of(number, largest).count()) / samples;
-    cost_.seconds_per_byte +=
-        1 / (rules.bandwidth_factor.of(largest) * rate_alone(number)) / samples;
+    // A collective waits for the slowest.
+    cost_.seconds_per_byte = std::max(
+        cost_.seconds_per_byte, 1 / (rules.bandwidth_factor.of(largest) * rate_alone(number)));
   }
   cost_.latency = Duration{std::llround(latency)};
 }

@@ -153,8 +153,8 @@ void check_links_alike(const Section& network) {
                                                : use.key == "nodes_per_host" && is_changed(use);
     if (is_unlike) {
       network.warn("collectives",
-                   "= analytic takes all links for those of node 0 in the mean, and with {} = {} "
-                   "they differ",
+                   "= analytic takes all ways for those of node 0, at their least bandwidth, and "
+                   "nobody else's messages on them; with {} = {} they differ",
                    use.key, use.value);
     }
   }

@@ -67,7 +67,7 @@ class NetworkModel {
   virtual void start(const Transfer& transfer, NetworkClock& clock) = 0;
   /// A timer set by this model has come.
   virtual void on_timer(std::uint64_t cookie, NetworkClock& clock) = 0;
-  /// Cost of one undisturbed message between a typical pair of nodes.
+  /// Cost of one undisturbed message between a typical pair of nodes; bytes at the slowest of such rates.
   virtual LinkCost link_cost() const = 0;
   /// What the model keeps of every node and uses when one sends, if so; for prefetching.
   virtual NodeRecords node_records() const { return {}; }

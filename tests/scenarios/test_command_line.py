@@ -204,7 +204,8 @@ def check_summaries(folder):
                             ([*timing, "algorithm.kind=powersgd"],
                              "command line: algorithm.kind = powersgd compresses nothing: the workload names no matrices\n"),
                             ([*FLUID, "network.nodes_per_host=2", "network.local_bandwidth=10 GB/s", "network.collectives=analytic"],
-                             "command line: network.collectives = analytic takes all links for those of node 0 in the mean, and with nodes_per_host = 2"),
+                             "command line: network.collectives = analytic takes all ways for those of node 0, at their least bandwidth, and "
+                             "nobody else's messages on them; with nodes_per_host = 2"),
                             (["run.steps=2", "compute.gradient=3 ms", "run.evaluate_interval=1 us"],
                              "command line: run.evaluate_interval is 1 us: 3000 evaluations for each gradient of 3 ms\n"),
                             (["run.steps=1e12", "run.record_every=1", "run.until=20 ms"],
