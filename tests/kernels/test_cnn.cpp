@@ -14,6 +14,7 @@
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "tests/kernels/cnn_problems.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_cnn {
 namespace {
@@ -211,13 +212,8 @@ std::unique_ptr<Workload> make(std::vector<Setting> settings, NodeId nodes) {
   return workloads::find(section).make(section, nodes, 1);
 }
 
-std::string complaint(const std::string& key, const std::string& text) {
-  try {
-    make({{key, text, "test.ini:7"}}, 1);
-  } catch (const ScenarioError& error) {
-    return error.what();
-  }
-  return "no error";
+std::string refusal(const std::string& key, const std::string& text) {
+  return test::message_of<ScenarioError>([&] { make({{key, text, "test.ini:7"}}, 1); });
 }
 
 TEST_CASE("one node learns the digits: over 94 % of the test samples are right after 600 steps") {
@@ -236,21 +232,21 @@ TEST_CASE("one node learns the digits: over 94 % of the test samples are right a
 }
 
 TEST_CASE("wrong settings are errors at their place in the scenario") {
-  CHECK(complaint("layers", "conv 8 3x3, pol 2") ==
+  CHECK(refusal("layers", "conv 8 3x3, pol 2") ==
         "test.ini:7: workload.layers must be layers of conv, relu, pool, average, batchnorm, "
         "groupnorm, dropout, dense, residual, got `pol 2` as layer 2; did you mean pool?");
-  CHECK(complaint("layers", "pool 4, conv 8 3x3") ==
+  CHECK(refusal("layers", "pool 4, conv 8 3x3") ==
         "test.ini:7: workload.layers must have kernels that fit into the image, got layer 2, `conv "
         "8 3x3`, on 2 x 2");
-  CHECK(complaint("image", "8x9x1") ==
+  CHECK(refusal("image", "8x9x1") ==
         "test.ini:7: workload.image must have as many numbers as a sample, 64, got 8x9x1");
-  CHECK(complaint("image", "8x8") ==
+  CHECK(refusal("image", "8x8") ==
         "test.ini:7: workload.image must be HEIGHTxWIDTHxCHANNELS or square, got 8x8");
-  CHECK(complaint("image", "8x8x1x1").find("must be HEIGHT") != std::string::npos);
-  CHECK(complaint("image", "0x8x1").find("must be HEIGHT") != std::string::npos);
-  CHECK(complaint("image", "4x4x4") == "no error");
-  CHECK(complaint("batch_size", "0").find("batch_size") != std::string::npos);
-  CHECK(complaint("net", "zou_cifar").find("net must be one of") != std::string::npos);
+  CHECK(refusal("image", "8x8x1x1").find("must be HEIGHT") != std::string::npos);
+  CHECK(refusal("image", "0x8x1").find("must be HEIGHT") != std::string::npos);
+  CHECK(refusal("image", "4x4x4") == "no error");
+  CHECK(refusal("batch_size", "0").find("batch_size") != std::string::npos);
+  CHECK(refusal("net", "zou_cifar").find("net must be one of") != std::string::npos);
   CHECK_THROWS_AS(make({{"net", "resnet8", "test.ini:3"}, {"layers", "relu", "test.ini:4"}}, 1),
                   ScenarioError);
 }

@@ -11,6 +11,7 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/program_run.hpp"
 #include "tests/support/same_content.hpp"
 #include "tests/support/simulated.hpp"
@@ -38,13 +39,8 @@ void check_same(Recorder a, const Recorder& b) {
   CHECK_MESSAGE(test::same_content(a, b, &difference), difference);
 }
 
-std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    test::run(text, overrides);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
+std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return test::message_of<std::exception>([&] { test::run(text, overrides); });
 }
 
 }  // namespace
@@ -483,18 +479,19 @@ TEST_CASE("a scenario with its defaults filled in, read again, is the same text"
 
 TEST_CASE("a mistake in a scenario is one sentence with the place") {
   const std::string good = blobs + "kind = dpsgd\n";
-  CHECK(error_of(good) == "no error");
-  CHECK(error_of(good + "learning_rat = 1\n")
+  CHECK(refusal(good) == "no error");
+  CHECK(refusal(good + "learning_rat = 1\n")
             .find("test.ini:26: algorithm.learning_rat is not a key here") == 0);
-  CHECK(error_of(good, {"network.preset=99gbe"})
-            .find("command line: network.preset must be one of") == 0);
-  CHECK(error_of(good, {"compute.gradient=3 parsecs"})
+  CHECK(
+      refusal(good, {"network.preset=99gbe"}).find("command line: network.preset must be one of") ==
+      0);
+  CHECK(refusal(good, {"compute.gradient=3 parsecs"})
             .find("command line: compute.gradient must be") == 0);
-  CHECK(error_of(good, {"run.nodes=0"}).find("command line: run.nodes must be from 1") == 0);
-  CHECK(error_of(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") !=
+  CHECK(refusal(good, {"run.nodes=0"}).find("command line: run.nodes must be from 1") == 0);
+  CHECK(refusal(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") !=
         std::string::npos);
-  CHECK(error_of(good, {"tpology.kind=ring"}).find("tpology") != std::string::npos);
-  CHECK(error_of("[run]\nnodes = 4\n").find("run.steps is missing") != std::string::npos);
+  CHECK(refusal(good, {"tpology.kind=ring"}).find("tpology") != std::string::npos);
+  CHECK(refusal("[run]\nnodes = 4\n").find("run.steps is missing") != std::string::npos);
 }
 
 TEST_CASE("models without numbers cost events only, in either fidelity of collectives") {

@@ -9,6 +9,7 @@
 
 #include "kernels/data/dataset.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::dataset_test {
 
@@ -25,14 +26,8 @@ inline SplitDataset load(const std::map<std::string, std::string>& keys, std::ui
   return load_dataset(settings, seed);
 }
 
-/// The message of the Error that loading ends in.
 inline std::string failure(const std::map<std::string, std::string>& keys) {
-  try {
-    load(keys);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::message_of([&] { load(keys); });
 }
 
 inline bool contains(const std::string& text, const std::string& part) {
