@@ -13,22 +13,17 @@
 #include "algorithms/registry.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/program_run.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::test_codec {
 using namespace algorithms;
 
 namespace {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
-Section section_of_keys(const Keys& keys) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:9"});
-  return {"algorithm", "test.ini:8", settings};
-}
+using test::Keys;
 
 SharedCodec codec_of(const Keys& keys) {
-  const Section section = section_of_keys(keys);
+  const Section section = test::section_of_keys("algorithm", keys);
   SharedCodec codec = read_codec(section);
   section.finish();
   return codec;
@@ -37,7 +32,7 @@ SharedCodec codec_of(const Keys& keys) {
 /// The codec that `keys` name, of vectors of such tensors each by itself.
 SharedCodec codec_by_tensors(Keys keys, const std::vector<std::size_t>& tensors) {
   keys.emplace_back("unit", "tensors");
-  const Section section = section_of_keys(keys);
+  const Section section = test::section_of_keys("algorithm", keys);
   SharedCodec codec = read_plain_codec(section, {.tensors = &tensors});
   section.finish();
   return codec;
@@ -381,10 +376,11 @@ TEST_CASE("codecs that treat every entry alike have no unit") {
   CHECK_THROWS_AS(codec_of({{"compression", "sign"}, {"unit", "tensors"}}), ScenarioError);
 
   const std::vector<std::size_t> one{5};
-  const Section section = section_of_keys({{"compression", "sign"}, {"unit", "tensors"}});
+  const Section section =
+      test::section_of_keys("algorithm", {{"compression", "sign"}, {"unit", "tensors"}});
   read_plain_codec(section, {.tensors = &one});
   CHECK(section.warnings() ==
-        std::vector<std::string>{"test.ini:9: algorithm.unit = tensors changes nothing: the "
+        std::vector<std::string>{"test.ini:7: algorithm.unit = tensors changes nothing: the "
                                  "workload has one tensor"});
 }
 

@@ -11,9 +11,9 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "tests/kernels/cnn_problems.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/message_of.hpp"
 
 namespace starling::test_cnn {
@@ -206,18 +206,12 @@ TEST_CASE("a gradient that is not finite makes the loss NaN, even if the loss it
 
 // --- From a scenario ----------------------------------------------------------------------------------
 
-std::unique_ptr<Workload> make(std::vector<Setting> settings, NodeId nodes) {
-  settings.push_back({"kind", "cnn", "test.ini:2"});
-  const Section section("workload", "test.ini:1", std::move(settings));
-  return workloads::find(section).make(section, nodes, 1);
-}
-
 std::string refusal(const std::string& key, const std::string& text) {
-  return test::message_of<ScenarioError>([&] { make({{key, text, "test.ini:7"}}, 1); });
+  return test::message_of<ScenarioError>([&] { test::make_workload("cnn", {{key, text}}); });
 }
 
 TEST_CASE("one node learns the digits: over 94 % of the test samples are right after 600 steps") {
-  const auto cnn = make({{"dataset", "digits", "test.ini:3"}}, 1);
+  const auto cnn = test::make_workload("cnn", {{"dataset", "digits"}});
   CHECK(cnn->facts().has_accuracy);
   // 9 * 8 + 8, 9 * 8 * 16 + 16, 2 * 2 * 16 * 32 + 32, 32 * 10 + 10
   CHECK(cnn->facts().parameters == 80 + 1168 + 2080 + 330);
@@ -247,23 +241,21 @@ TEST_CASE("wrong settings are errors at their place in the scenario") {
   CHECK(refusal("image", "4x4x4") == "no error");
   CHECK(refusal("batch_size", "0").find("batch_size") != std::string::npos);
   CHECK(refusal("net", "zou_cifar").find("net must be one of") != std::string::npos);
-  CHECK_THROWS_AS(make({{"net", "resnet8", "test.ini:3"}, {"layers", "relu", "test.ini:4"}}, 1),
+  CHECK_THROWS_AS(test::make_workload("cnn", {{"net", "resnet8"}, {"layers", "relu"}}),
                   ScenarioError);
 }
 
 TEST_CASE("samples that are no square images need their shape said") {
-  const std::vector<Setting> blobs = {{"dataset", "blobs", "test.ini:3"},
-                                      {"features", "60", "test.ini:4"},
-                                      {"layers", "conv 4 3x3", "test.ini:5"}};
+  const test::Keys blobs = {{"dataset", "blobs"}, {"features", "60"}, {"layers", "conv 4 3x3"}};
   CHECK_THROWS_WITH_AS(
-      make(blobs, 1),
+      test::make_workload("cnn", blobs),
       doctest::Contains("must have as many numbers as a sample, 60, got square; no square of 1 or "
                         "3 channels has so many: say HEIGHTxWIDTHxCHANNELS"),
       ScenarioError);
   auto shaped = blobs;
-  shaped.push_back({"image", "4x5x3", "test.ini:6"});
+  shaped.emplace_back("image", "4x5x3");
   // 27 * 4 + 4, then 2 * 3 * 4 numbers to 10 classes
-  CHECK(make(shaped, 1)->facts().parameters == 112 + 24 * 10 + 10);
+  CHECK(test::make_workload("cnn", shaped)->facts().parameters == 112 + 24 * 10 + 10);
 }
 
 }  // namespace

@@ -15,9 +15,9 @@
 #include <doctest/doctest.h>
 #include <hdf5.h>
 
-#include "kernels/registry.hpp"
 #include "kernels/transformer.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_transformer {
@@ -341,13 +341,10 @@ TEST_CASE("a transformer's loss and the gradient of every tensor are PyTorch's")
 
 // --- The workload ---------------------------------------------------------------------------------
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
+using test::Keys;
 
 std::unique_ptr<Workload> make(const Keys& keys) {
-  std::vector<Setting> settings = {{"kind", "transformer", "test.ini:2"}};
-  for (const auto& [key, value] : keys) settings.push_back({key, value, "test.ini:3"});
-  const Section section("workload", "test.ini:1", std::move(settings));
-  return workloads::find(section).make(section, 1, 1);
+  return test::make_workload("transformer", keys);
 }
 
 SequenceSettings made_sequences(std::size_t samples, double noise) {
@@ -640,7 +637,7 @@ TEST_CASE("wrong settings of a transformer are errors at their place in the scen
   const auto wrong = [](const Keys& keys, const char* message) {
     CHECK_THROWS_WITH_AS(make(keys), doctest::Contains(message), ScenarioError);
   };
-  wrong({{"heads", "5"}}, "test.ini:3: workload.heads must divide the width, 32, got 5");
+  wrong({{"heads", "5"}}, "test.ini:7: workload.heads must divide the width, 32, got 5");
   wrong({{"context", "0"}}, "workload.context must be from 1 to 65536, got 0");
   wrong({{"partition", "by_label"}}, "windows of a text have none, got by_label");
   wrong({{"test_fraction", "1"}}, "test_fraction must be above 0 and below 1, got 1");

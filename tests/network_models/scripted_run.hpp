@@ -14,6 +14,7 @@
 #include "network_models/registry.hpp"
 #include "sim/engine/calendar.hpp"
 #include "sim/engine/network_model.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::network_test {
 
@@ -38,22 +39,17 @@ inline Times in_ns(const Times& picoseconds) {
 }
 
 /// What a scenario says in [network].
-using Keys = std::vector<std::pair<std::string, std::string>>;
+using test::Keys;
 
 inline Keys with(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
 
-inline Section section(Keys keys) {
-  std::vector<Setting> settings;
-  for (auto& [key, text] : keys)
-    settings.push_back({std::move(key), std::move(text), "test.ini:1"});
-  return Section("network", "test.ini:0", std::move(settings));
-}
+inline Section section(const Keys& keys) { return test::section_of_keys("network", keys); }
 
-inline std::unique_ptr<NetworkModel> network(Keys keys, NodeId nodes) {
-  const Section keys_of_network = section(std::move(keys));
+inline std::unique_ptr<NetworkModel> network(const Keys& keys, NodeId nodes) {
+  const Section keys_of_network = section(keys);
   return network_models::find(keys_of_network).make(keys_of_network, nodes, 1);
 }
 

@@ -64,12 +64,12 @@ std::string refusal(const Keys& keys, NodeId nodes) {
   return test::message_of<ScenarioError>([&] { network_test::network(keys, nodes); });
 }
 
-/// The refusal of a fabric file, without the "test.ini:1: network.file PATH" in front.
+/// The refusal of a fabric file, without the "test.ini:7: network.file PATH" in front.
 std::string file_refusal(const std::string& content, NodeId nodes,
                          const std::string& name = "net.dot") {
   const test::TemporaryDirectory directory;
   const std::string path = directory.write(name, content);
-  return test::behind("test.ini:1: network.file " + path,
+  return test::behind("test.ini:7: network.file " + path,
                       refusal(with("file", {{"file", path}}), nodes));
 }
 
@@ -201,8 +201,8 @@ TEST_CASE("a fabric file that is wrong is refused by file, line and rule") {
       "target=\"b\"/></graph></graphml>";
   CHECK(file_refusal(unknown, 2, "net.graphml").starts_with(": not a valid GraphML file: "));
   CHECK(refusal(with("file", {{"file", "/nowhere/net.dot"}}), 2) ==
-        "test.ini:1: network.file /nowhere/net.dot: cannot open: No such file or directory");
-  CHECK(refusal(with("file", {}), 2) == "test.ini:0: network.file is missing");
+        "test.ini:7: network.file /nowhere/net.dot: cannot open: No such file or directory");
+  CHECK(refusal(with("file", {}), 2) == "test.ini:1: network.file is missing");
 }
 
 TEST_CASE("a fabric file whose cables all have their own values needs none of the scenario") {
@@ -224,18 +224,18 @@ TEST_CASE("a fabric file whose cables all have their own values needs none of th
       {"bandwidth", ""}, {"latency", ""}, {"slow_hosts", ""}, {"slow_bandwidth", ""}};
   CHECK(arrivals(drawn(path, unset), 3, starts) == std::vector<std::int64_t>{6'000});
   CHECK(refusal(drawn(path, {{"slow_hosts", "1"}}), 3) ==
-        "test.ini:0: network.slow_bandwidth is missing, and network.bandwidth, its default, too");
+        "test.ini:1: network.slow_bandwidth is missing, and network.bandwidth, its default, too");
   CHECK(refusal(drawn(path, {{"nodes_per_host", "2"}}), 6) ==
-        "test.ini:0: network.local_bandwidth is missing, and network.bandwidth, its default, too");
+        "test.ini:1: network.local_bandwidth is missing, and network.bandwidth, its default, too");
   const auto partial = directory.write("partial.dot", "graph {\n a -- b [bandwidth=\"1 GB/s\"]\n}");
   CHECK(refusal(drawn(partial, {}), 2) ==
-        "test.ini:1: network.file " + partial +
+        "test.ini:7: network.file " + partial +
             ":2: expected a latency of the cable between a and b, or network.latency for all that "
             "have none");
   CHECK(arrivals(drawn(partial, {{"latency", "4 us"}}), 2, {{0, 0, 1, 1'000}}) ==
         std::vector<std::int64_t>{5'000});
   CHECK(refusal({{"kind", "fluid"}, {"fabric", "ring"}, {"latency", "1 us"}}, 4)
-            .starts_with("test.ini:0: network.bandwidth is missing"));
+            .starts_with("test.ini:1: network.bandwidth is missing"));
 }
 
 TEST_CASE("a fabric file: misspelt attributes are refused, those of drawing tools are not") {
@@ -496,7 +496,7 @@ std::string matrix_refusal(const std::string& content, const Keys& more = {}) {
   const std::string path = directory.write("m.csv", content);
   Keys keys = {{"latencies", path}};
   keys.insert(keys.end(), more.begin(), more.end());
-  return test::behind("test.ini:1: network.latencies " + path, refusal(with("matrix", keys), 4));
+  return test::behind("test.ini:7: network.latencies " + path, refusal(with("matrix", keys), 4));
 }
 
 }  // namespace
@@ -541,11 +541,11 @@ TEST_CASE("a matrix: bandwidths, a site's own link, blocks and lists") {
   CHECK(
       refusal(with("matrix", {{"latencies", latencies}, {"placement", "list"}, {"sites", "Tokio"}}),
               4) ==
-      "test.ini:1: network.sites must be sites of the matrix, Oregon, Tokyo, Frankfurt, Main, got "
+      "test.ini:7: network.sites must be sites of the matrix, Oregon, Tokyo, Frankfurt, Main, got "
       "\"Tokio\"; did you mean Tokyo?");
   CHECK(
       refusal(with("matrix", {{"latencies", latencies}, {"placement", "list"}, {"sites", "Tokyo"}}),
-              4) == "test.ini:1: network.sites must be as many sites as hosts, 4, got 1");
+              4) == "test.ini:7: network.sites must be as many sites as hosts, 4, got 1");
 }
 
 TEST_CASE(
@@ -578,7 +578,7 @@ TEST_CASE("a matrix: a bandwidth within a site that has no latency is refused, n
   const auto latencies = directory.write("m.csv", "ms,a,b\na,1,2\nb,2,-\n");
   const auto bandwidths = directory.write("b.csv", "Mbit/s,a,b\na,9,9\nb,9,8\n");
   CHECK(refusal(with("matrix", {{"latencies", latencies}, {"bandwidths", bandwidths}}), 4) ==
-        "test.ini:1: network.bandwidths " + bandwidths + ": has a bandwidth within b, where " +
+        "test.ini:7: network.bandwidths " + bandwidths + ": has a bandwidth within b, where " +
             latencies + " has no latency: hosts meet there over their own links");
 }
 
@@ -641,14 +641,14 @@ TEST_CASE("overrides that name nobody, or give nothing, are refused") {
     return refusal(with("crossbar", {{key, value}}), 4);
   };
   CHECK(refused("host_bandwidths", "4: 1 GB/s") ==
-        "test.ini:1: network.host_bandwidths must name numbers or ranges such as 5-9, from 0 to 3, "
+        "test.ini:7: network.host_bandwidths must name numbers or ranges such as 5-9, from 0 to 3, "
         "got \"4\"");
   CHECK(refused("host_bandwidths", "2-1: 1 GB/s").find("got \"2-1\"") != std::string::npos);
   CHECK(refused("host_bandwidths", "1 GB/s").find("must be pairs such as") != std::string::npos);
   CHECK(refused("host_bandwidths", "1: fast").find("network.host_bandwidths must be") !=
         std::string::npos);
   CHECK(refused("link_bandwidths", "host 4 up: 1 GB/s") ==
-        "test.ini:1: network.link_bandwidths must name links of the fabric, from \"host 0 up\" to "
+        "test.ini:7: network.link_bandwidths must name links of the fabric, from \"host 0 up\" to "
         "\"host 3 down\", got \"host 4 up\"");
 }
 
@@ -714,9 +714,9 @@ TEST_CASE("a host or node that is given two values of a kind is warned of") {
                                                 {"host_latencies", "2-7: 1 us, 5-9: 2 us"}}));
   REQUIRE(hosts.size() == 2);
   CHECK(hosts[0] ==
-        "test.ini:1: network.host_bandwidths names 0 more than once: what comes later prevails");
+        "test.ini:7: network.host_bandwidths names 0 more than once: what comes later prevails");
   CHECK(hosts[1] ==
-        "test.ini:1: network.host_latencies names 5 more than once: what comes later prevails");
+        "test.ini:7: network.host_latencies names 5 more than once: what comes later prevails");
   CHECK(warnings({{"kind", "loggp"}, {"preset", "edr"}, {"slowdowns", "3: 2, 0-5: 3"}}).size() ==
         1);
 }

@@ -33,7 +33,7 @@ Keys scheduled(const test::TemporaryDirectory& directory, const std::string& row
 
 std::string refusal(const std::string& rows) {
   const test::TemporaryDirectory directory;
-  return test::behind("test.ini:1: network.link_schedule " + directory.path("s.csv"),
+  return test::behind("test.ini:7: network.link_schedule " + directory.path("s.csv"),
                       test::message_of<ScenarioError>(
                           [&] { network_test::network(scheduled(directory, rows), 4); }));
 }

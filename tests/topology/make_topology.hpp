@@ -13,13 +13,14 @@
 #include "sim/base/section.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/mixing_matrix.hpp"
+#include "tests/support/section_of_keys.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "topology/connectivity.hpp"
 #include "topology/registry.hpp"
 
 namespace starling::topologies::test {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
+using starling::test::Keys;
 
 /// A [topology] section of a scenario t.ini, in line 1, with kind in line 2 and each key one line
 /// further.

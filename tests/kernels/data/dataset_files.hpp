@@ -10,13 +10,12 @@
 #include "kernels/data/dataset.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/message_of.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::dataset_test {
 
 inline Section section(const std::map<std::string, std::string>& keys) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  return Section("workload", "test.ini:1", settings);
+  return test::section_of_keys("workload", {keys.begin(), keys.end()});
 }
 
 inline SplitDataset load(const std::map<std::string, std::string>& keys, std::uint64_t seed = 1) {

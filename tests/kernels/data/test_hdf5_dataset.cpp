@@ -15,8 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernels/registry.hpp"
 #include "tests/kernels/data/dataset_files.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -181,15 +181,13 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   const auto refusal = [&](const std::vector<hsize_t>& shape, const std::string& image,
                            const std::string& test_path = "") {
     const std::string path = images("a.h5", shape);
-    const Section section("workload", "test.ini:1",
-                          {{"kind", "cnn", "test.ini:2"},
-                           {"dataset", "hdf5", "test.ini:3"},
-                           {"path", path, "test.ini:4"},
-                           {"test_path", test_path, "test.ini:4"},
-                           {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
-                           {"image", image, "test.ini:6"}});
+    const test::Keys keys = {{"dataset", "hdf5"},
+                             {"path", path},
+                             {"test_path", test_path},
+                             {"layers", "conv 2 3x3 same, relu"},
+                             {"image", image}};
     const std::string words =
-        test::message_of<ScenarioError>([&] { workloads::find(section).make(section, 1, 1); });
+        test::message_of<ScenarioError>([&] { test::make_workload("cnn", keys); });
     const std::size_t at = words.find(path);
     return at == words.npos ? words : words.substr(at + path.size());
   };
@@ -314,15 +312,13 @@ TEST_CASE("of one class against the rest, the samples that are kept have their l
     write_set(file, "y", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{0, 1, 0, 0, 1});
     write_set(file, "length", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{7, 8, 9, 10, 11});
   });
-  const Section section("workload", "test.ini:1",
-                        {{"kind", "auc", "test.ini:2"},
-                         {"dataset", "hdf5", "test.ini:3"},
-                         {"path", path, "test.ini:4"},
-                         {"test_fraction", "0.4", "test.ini:5"},
-                         {"positive_share", "0.5", "test.ini:6"},
-                         {"batch_size", "2", "test.ini:7"}});
+  const auto workload = test::make_workload("auc", {{"dataset", "hdf5"},
+                                                    {"path", path},
+                                                    {"test_fraction", "0.4"},
+                                                    {"positive_share", "0.5"},
+                                                    {"batch_size", "2"}});
   // Of the first three the last one is left out, so that half are positive.
-  CHECK(workloads::find(section).make(section, 1, 1)->batch_cost(0, 0) == 7 + 8);
+  CHECK(workload->batch_cost(0, 0) == 7 + 8);
 }
 
 TEST_CASE("HDF5 data are read where locks are refused, but not while another program writes them") {

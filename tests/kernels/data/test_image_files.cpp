@@ -12,8 +12,8 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
-#include "kernels/registry.hpp"
 #include "tests/kernels/data/dataset_files.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -263,12 +263,9 @@ TEST_CASE("labels must lie below the number of classes") {
 
 TEST_CASE("images of IDX and CIFAR-10 files are not read as images of another shape") {
   const TemporaryDirectory directory;
-  const auto refusal = [&](std::vector<Setting> keys, const std::string& image) {
-    keys.insert(keys.end(), {{"kind", "cnn", "test.ini:2"},
-                             {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
-                             {"image", image, "test.ini:6"}});
-    const Section section("workload", "test.ini:1", keys);
-    return test::message_of<ScenarioError>([&] { workloads::find(section).make(section, 1, 1); });
+  const auto refusal = [&](test::Keys keys, const std::string& image) {
+    keys.insert(keys.end(), {{"layers", "conv 2 3x3 same, relu"}, {"image", image}});
+    return test::message_of<ScenarioError>([&] { test::make_workload("cnn", keys); });
   };
   const auto of_idx = [&](const std::vector<std::uint32_t>& sides, const std::string& image) {
     std::vector<std::uint32_t> shape = {3};
@@ -278,8 +275,7 @@ TEST_CASE("images of IDX and CIFAR-10 files are not read as images of another sh
     idx_files(directory, standard_names[0], idx(shape, Bytes8(values)));
     shape[0] = 1;
     write_file(directory.path(standard_names[2]), idx(shape, Bytes8(values / 3)));
-    return refusal(
-        {{"dataset", "idx", "test.ini:3"}, {"directory", directory.path(""), "test.ini:4"}}, image);
+    return refusal({{"dataset", "idx"}, {"directory", directory.path("")}}, image);
   };
   const std::string in_file =
       "image must be the shape of a sample in " + directory.path(standard_names[0]);
@@ -292,8 +288,7 @@ TEST_CASE("images of IDX and CIFAR-10 files are not read as images of another sh
   CHECK(of_idx({64}, "square") == "no error");
 
   cifar_files(directory);
-  const std::vector<Setting> cifar10 = {{"dataset", "cifar10", "test.ini:3"},
-                                        {"directory", directory.path(""), "test.ini:4"}};
+  const test::Keys cifar10 = {{"dataset", "cifar10"}, {"directory", directory.path("")}};
   CHECK(contains(refusal(cifar10, "3x32x32"),
                  "data_batch_1.bin, 32x32x3, got 3x32x32; channels come last"));
   CHECK(refusal(cifar10, "square") == "no error");
