@@ -20,8 +20,8 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "tests/kernels/cuda_rig.hpp"
+#include "tests/support/difference_of.hpp"
 #include "tests/support/message_of.hpp"
-#include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -86,11 +86,6 @@ int run_in_pieces(Resumable& run, int pulses) {
   return pieces;
 }
 
-void check_equal(const Recorder& a, const Recorder& b) {
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(a, b, &difference), difference);
-}
-
 /// Checks that a scenario in `wanted` pieces, or one or two more, records what it does as a whole.
 void check_pieces(const std::string& text, const Overrides& overrides, int wanted) {
   Resumable whole(text, overrides);
@@ -104,7 +99,7 @@ void check_pieces(const std::string& text, const Overrides& overrides, int wante
   const int pieces = run_in_pieces(run, pulses / wanted - 1);
   CHECK(pieces >= wanted);
   whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];  // other folders
-  check_equal(run.outcome, whole.outcome);
+  CHECK(test::difference_of(run.outcome, whole.outcome) == "");
 }
 
 std::string refusal(Resumable& run, const std::string& version = "7") {
@@ -170,7 +165,7 @@ TEST_CASE("a run goes on with another number of threads") {
   Resumable whole(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(whole.go_on(1'000'000));
   whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];
-  check_equal(run.outcome, whole.outcome);
+  CHECK(test::difference_of(run.outcome, whole.outcome) == "");
 }
 
 TEST_CASE("cuda: a run on a device goes on there") {
@@ -222,7 +217,7 @@ TEST_CASE(
   Resumable whole(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(whole.go_on(1'000'000));
   whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];
-  check_equal(run.outcome, whole.outcome);
+  CHECK(test::difference_of(run.outcome, whole.outcome) == "");
 }
 
 TEST_CASE("a run that writes one checkpoint after the other keeps the last two") {

@@ -11,9 +11,9 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
+#include "tests/support/difference_of.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/program_run.hpp"
-#include "tests/support/same_content.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -35,8 +35,7 @@ const std::vector<std::string> some_algorithms{"adpsgd", "allreduce", "dpsgd", "
 /// Equal but for the scenario text, in which the overrides differ.
 void check_same(Recorder a, const Recorder& b) {
   a.facts["scenario"] = b.facts.at("scenario");
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(a, b, &difference), difference);
+  CHECK(test::difference_of(a, b) == "");
 }
 
 std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
@@ -457,8 +456,7 @@ TEST_CASE("a results file runs again from itself and gives the same content") {
   silent.saves = false;
   Run again(assemble(Scenario::parse(saved.facts.at("scenario"), "test.ini")), silent);
   again.simulate();
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(again.recorder(), saved, &difference), difference);
+  CHECK(test::difference_of(again.recorder(), saved) == "");
 }
 
 TEST_CASE("a scenario with its defaults filled in, read again, is the same text") {

@@ -18,7 +18,7 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/mpi/mpi_session.hpp"
-#include "tests/support/same_content.hpp"
+#include "tests/support/difference_of.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -44,8 +44,7 @@ double compare(const std::string& text, const std::vector<std::string>& settings
   if (session->rank() != 0) return 0;
   Run alone(parts_of(text, settings), hooks);
   alone.simulate();
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(alone.recorder(), shared.recorder(), &difference), difference);
+  CHECK(test::difference_of(alone.recorder(), shared.recorder()) == "");
   // What the machinery did is the same, too, but for the memory that it took.
   auto expected = alone.recorder().statistics;
   auto found = shared.recorder().statistics;
@@ -227,8 +226,7 @@ TEST_CASE(
     REQUIRE(go_on(text, settings, folder.results(), true, never, &outcome));
     if (session->rank() != 0) continue;
     CHECK(std::filesystem::exists(folder.results() + ".checkpoint.previous"));
-    std::string difference;
-    CHECK_MESSAGE(test::same_content(undisturbed, outcome, &difference), difference);
+    CHECK(test::difference_of(undisturbed, outcome) == "");
     CHECK(outcome.models.size() == 8);
   }
 }
