@@ -346,7 +346,9 @@ TEST_CASE("every algorithm refuses a learning rate that is not positive") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);
     const std::string text = test::quadratic_scenario(8, 10, "ring", section_of(entry.name));
-    CHECK_THROWS_AS(test::run(text, {"algorithm.learning_rate=-1"}), ScenarioError);
+    CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.learning_rate=-1"}),
+                         "command line: algorithm.learning_rate must be positive, got -1",
+                         ScenarioError);
   }
 }
 

@@ -267,10 +267,10 @@ TEST_CASE("without numbers a code of few words may still say something of every 
 }
 
 TEST_CASE("a codec that needs a reference is refused") {
-  CHECK_THROWS_AS(
+  CHECK_THROWS_WITH_AS(
       test::run(test::quadratic_scenario(4, 10, "ring", compressed + "learning_rate = 1"),
                 {"algorithm.compression=lattice", "algorithm.cell=1"}),
-      ScenarioError);
+      doctest::Contains("algorithm.compression must be one of none, half,"), ScenarioError);
 }
 
 }  // namespace starling::test_compressed_parameter_server

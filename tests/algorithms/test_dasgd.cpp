@@ -142,10 +142,12 @@ TEST_CASE("delayed averaging by corrections or an anchor forgets momentum at a m
 }
 
 TEST_CASE("a delay must not be longer than the period") {
-  CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=5"}),
-                  ScenarioError);
-  CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=-1"}),
-                  ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=5"}),
+      "command line: algorithm.delay must be from 0 to period (4), got 5", ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=-1"}),
+      "command line: algorithm.delay must be from 0 to period (4), got -1", ScenarioError);
 }
 
 }  // namespace starling::test_dasgd

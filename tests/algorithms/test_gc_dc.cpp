@@ -153,10 +153,17 @@ TEST_CASE("where half of the nodes are slow, the others are the measure") {
 }
 
 TEST_CASE("clusters must come out even") {
-  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 3"), ScenarioError);
-  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 4\nstragglers = 2"), ScenarioError);
-  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"),
-                  ScenarioError);
+  CHECK_THROWS_WITH_AS(run("kind = gc_dc\nclusters = 3"),
+                       doctest::Contains("algorithm.clusters must divide the 8 nodes, got 3"),
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run("kind = gc_dc\nclusters = 4\nstragglers = 2"),
+      doctest::Contains("algorithm.stragglers must be from 0 to 1 in each cluster, got 2"),
+      ScenarioError);
+  CHECK_THROWS_WITH_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"),
+                       doctest::Contains("algorithm.stragglers plus one must divide the 4 nodes in "
+                                         "each cluster for a repetition code, got 2"),
+                       ScenarioError);
 }
 
 }  // namespace starling::test_gc_dc

@@ -148,8 +148,9 @@ TEST_CASE("every workload reports its keys to a probe and builds nothing") {
 
 TEST_CASE("every workload refuses a key it does not know") {
   for (const auto& entry : workloads::catalog()) {
-    CHECK_THROWS_AS(entry.make(section_of(entry, {{"batch_sice", "4", "test.ini:3"}}), nodes, seed),
-                    ScenarioError);
+    CHECK_THROWS_WITH_AS(
+        entry.make(section_of(entry, {{"batch_sice", "4", "test.ini:3"}}), nodes, seed),
+        doctest::Contains("test.ini:3: workload.batch_sice is not a key here"), ScenarioError);
   }
 }
 

@@ -241,8 +241,9 @@ TEST_CASE("wrong settings are errors at their place in the scenario") {
   CHECK(refusal("image", "4x4x4") == "no error");
   CHECK(refusal("batch_size", "0").find("batch_size") != std::string::npos);
   CHECK(refusal("net", "zou_cifar").find("net must be one of") != std::string::npos);
-  CHECK_THROWS_AS(test::make_workload("cnn", {{"net", "resnet8"}, {"layers", "relu"}}),
-                  ScenarioError);
+  CHECK_THROWS_WITH_AS(test::make_workload("cnn", {{"net", "resnet8"}, {"layers", "relu"}}),
+                       doctest::Contains("test.ini:7: workload.layers is not a key here"),
+                       ScenarioError);
 }
 
 TEST_CASE("samples that are no square images need their shape said") {

@@ -91,9 +91,9 @@ TEST_CASE("an HDF5 file is split by test_fraction, the last samples being held o
   const SplitDataset both = load({{"dataset", "hdf5"}, {"path", path}, {"test_path", path}});
   CHECK(both.train.x == both.test.x);
   CHECK(both.train.samples == 5);
-  CHECK_THROWS_AS(  // a fraction of what?
+  CHECK_THROWS_WITH_AS(  // a fraction of what?
       load({{"dataset", "hdf5"}, {"path", path}, {"test_path", path}, {"test_fraction", "0.5"}}),
-      ScenarioError);
+      doctest::Contains("test.ini:7: workload.test_fraction is not a key here"), ScenarioError);
 }
 
 TEST_CASE("targets of an HDF5 file are any finite numbers, one per sample") {

@@ -131,7 +131,9 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
     CHECK(split.test.x[3] == doctest::Approx(1.2));  // (204 / 255 - 0.2) / 0.5
     CHECK(split.train.row(0)[0] == doctest::Approx(-0.4));
     scaled["pixel_deviation"] = "0";
-    CHECK_THROWS_AS(load(scaled), ScenarioError);
+    CHECK_THROWS_WITH_AS(load(scaled),
+                         "test.ini:7: workload.pixel_deviation must be positive, got 0",
+                         ScenarioError);
   }
   SUBCASE("named one by one") {
     std::map<std::string, std::string> named{{"dataset", "idx"},

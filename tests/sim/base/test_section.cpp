@@ -107,8 +107,13 @@ TEST_CASE("a key that is only looked at is not read") {
   CHECK(section.peek<double>("rate", 2) == 0.5);
   CHECK(section.peek<double>("other", 2) == 2);
   CHECK(section.uses().empty());
-  CHECK_THROWS_AS(section.peek<Duration>("wait", 3s), ScenarioError);
-  CHECK_THROWS_AS(section.finish(), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      section.peek<Duration>("wait", 3s),
+      doctest::Contains("ring.ini:16: algorithm.wait must be a duration such as 1.5 ms"),
+      ScenarioError);
+  CHECK_THROWS_WITH_AS(section.finish(),
+                       doctest::Contains("ring.ini:15: algorithm.rate is not a key here"),
+                       ScenarioError);
 }
 
 TEST_CASE("a value of the wrong type is refused with place, key and text") {

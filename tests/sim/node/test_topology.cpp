@@ -79,7 +79,8 @@ TEST_CASE(
     CHECK(complete.self_weight(i) == 0.5f);
   }
   CHECK(Topology::complete(1, 1, 1).neighbors(0).empty());
-  CHECK_THROWS_AS(Topology::complete(0, 1, 1), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(Topology::complete(0, 1, 1), "topology: expected at least one node, got 0",
+                       std::invalid_argument);
 }
 
 TEST_CASE("symmetric means that both ends of an edge give the same weight at every step") {
