@@ -95,7 +95,9 @@ TEST_CASE("stochastic levels are right on the mean") {
   CHECK(std::abs(sum - 1) > 1e-6);
 }
 
-TEST_CASE("a codec that needs a reference is refused, and a ring has no other collective") {
+TEST_CASE(
+    "compressed allreduce: a codec that needs a reference is refused, and collective beside "
+    "codes") {
   CHECK_THROWS_WITH_AS(run("compression = lattice\ncell = 1\n"),
                        doctest::Contains("algorithm.compression must be one of none, half,"),
                        ScenarioError);

@@ -266,7 +266,7 @@ TEST_CASE("without numbers a code of few words may still say something of every 
   }
 }
 
-TEST_CASE("a codec that needs a reference is refused") {
+TEST_CASE("compressed parameter server: a codec that needs a reference is refused") {
   CHECK_THROWS_WITH_AS(
       test::run(test::quadratic_scenario(4, 10, "ring", compressed + "learning_rate = 1"),
                 {"algorithm.compression=lattice", "algorithm.cell=1"}),

@@ -141,7 +141,7 @@ TEST_CASE("delayed averaging by corrections or an anchor forgets momentum at a m
   }
 }
 
-TEST_CASE("a delay must not be longer than the period") {
+TEST_CASE("a delay that is negative or longer than the period is refused") {
   CHECK_THROWS_WITH_AS(
       test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=5"}),
       "command line: algorithm.delay must be from 0 to period (4), got 5", ScenarioError);

@@ -152,7 +152,7 @@ TEST_CASE("where half of the nodes are slow, the others are the measure") {
   for (std::size_t k = 0; k < 4; ++k) CHECK(recorder.steps.value("moved", k, 0) == (k > 0 ? 4 : 0));
 }
 
-TEST_CASE("clusters must come out even") {
+TEST_CASE("numbers of clusters and of stragglers that the nodes cannot be divided by are refused") {
   CHECK_THROWS_WITH_AS(run("kind = gc_dc\nclusters = 3"),
                        doctest::Contains("algorithm.clusters must divide the 8 nodes, got 3"),
                        ScenarioError);

@@ -434,7 +434,9 @@ TEST_CASE("clipping keeps directions and short vectors") {
   CHECK(norm(apply(ClipNorm{0.5F}, {random_values(999, 37)})) == doctest::Approx(0.5));
 }
 
-TEST_CASE("running squares and directions by them") {
+TEST_CASE(
+    "squares are added up with their weights; a direction is divided by their root, by none if it "
+    "is 0") {
   CHECK(apply(AddSquare{0.5F, 0.25F}, {{2, 4}, {2, -4}}) == Values{2, 6});
   // 2 * 3 / (sqrt(4 * 9) + 1) = 6 / 7; zero squares and no epsilon: no direction
   const Values d = apply(DivideByRoot{2, 4, 1}, {{3}, {9}});

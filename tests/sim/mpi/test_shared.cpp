@@ -165,7 +165,9 @@ TEST_CASE("every algorithm out of step, in small windows: the same content") {
   }
 }
 
-TEST_CASE("real gradients, uneven blocks, a topology of several phases") {
+TEST_CASE(
+    "real gradients, in blocks of uneven size and on a topology of several phases: the same "
+    "content") {
   const auto learn = [](const char* algorithm, const char* topology, const char* nodes) {
     CAPTURE(algorithm);
     CAPTURE(topology);
@@ -231,7 +233,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("nodes that stop and pause") {
+TEST_CASE("a node that pauses: the same content") {
   const std::string text = test::quadratic_scenario(8, 12, "ring", test::section_of("adpsgd")) +
                            "[failures]\npause = 3 @ 4 ms for 5 ms\n";
   compare(text);
