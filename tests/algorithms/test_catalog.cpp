@@ -225,7 +225,7 @@ TEST_CASE("a cost of hosts is told to have changed nothing if and only if it has
       if (run->closing_warnings().empty()) continue;
       const std::string key = cost.substr(0, cost.find('='));
       const std::string words = "command line: network." + key + " has changed nothing: ";
-      CHECK(run->closing_warnings()[0].rfind(words, 0) == 0);
+      CHECK(run->closing_warnings()[0].starts_with(words));
     }
   };
   for (const auto& entry : algorithms::catalog()) {

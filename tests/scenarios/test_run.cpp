@@ -481,13 +481,13 @@ TEST_CASE("a mistake in a scenario is one sentence with the place") {
   const std::string good = blobs + "kind = dpsgd\n";
   CHECK(refusal(good) == "no error");
   CHECK(refusal(good + "learning_rat = 1\n")
-            .find("test.ini:26: algorithm.learning_rat is not a key here") == 0);
+            .starts_with("test.ini:26: algorithm.learning_rat is not a key here"));
   CHECK(
       refusal(good, {"network.preset=99gbe"}).find("command line: network.preset must be one of") ==
       0);
   CHECK(refusal(good, {"compute.gradient=3 parsecs"})
-            .find("command line: compute.gradient must be") == 0);
-  CHECK(refusal(good, {"run.nodes=0"}).find("command line: run.nodes must be from 1") == 0);
+            .starts_with("command line: compute.gradient must be"));
+  CHECK(refusal(good, {"run.nodes=0"}).starts_with("command line: run.nodes must be from 1"));
   CHECK(refusal(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") !=
         std::string::npos);
   CHECK(refusal(good, {"tpology.kind=ring"}).find("tpology") != std::string::npos);
