@@ -5,8 +5,8 @@
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
+#include "tests/algorithms/naive_codec.hpp"
 #include "tests/support/mixing_matrix.hpp"
-#include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_choco {

@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_diloco {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/quadratic.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
 #include "tests/support/message_of.hpp"
 #include "tests/support/small_run.hpp"
 

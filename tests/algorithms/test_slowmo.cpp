@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_slowmo {
