@@ -1,3 +1,4 @@
+// BMUF: which other algorithms it is for what block momentum, and that this does not move its fixed point.
 #include <cmath>
 
 #include <doctest/doctest.h>

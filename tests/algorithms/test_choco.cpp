@@ -1,3 +1,4 @@
+// CHOCO-SGD beside a twin with a copy per neighbor; its mean moves as without codes, and what it sends.
 #include <cmath>
 #include <vector>
 

@@ -1,3 +1,4 @@
+// A parameter server with codes in both directions: nothing is lost, the counterexample of the thesis, and what it sends.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -1,3 +1,4 @@
+// CSER beside its recursion, what is left of its models without their errors, and what it sends.
 #include <cmath>
 #include <cstdint>
 

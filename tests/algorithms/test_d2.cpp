@@ -1,3 +1,4 @@
+// D2 and exact diffusion beside the paper's recursion, at the optimum that they reach, and where D2 diverges.
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"

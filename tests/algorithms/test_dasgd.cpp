@@ -1,3 +1,4 @@
+// Delayed averaging: how late averages are merged, beside its recursions, and when nobody waits for them.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// DGC beside momentum SGD and error feedback; the entries that it chooses, its warm-up and its clipping.
 #include <cmath>
 
 #include <doctest/doctest.h>

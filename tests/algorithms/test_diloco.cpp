@@ -1,3 +1,4 @@
+// DiLoCo beside its recursion, at its fixed point, and what it sends.
 #include <doctest/doctest.h>
 
 #include "tests/algorithms/block_averaging.hpp"

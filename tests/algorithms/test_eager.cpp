@@ -1,3 +1,4 @@
+// Eager-SGD: who is in time, what becomes of late gradients, and models that drift apart until they are synchronized.
 #include <cmath>
 #include <map>
 #include <vector>

@@ -1,3 +1,4 @@
+// GC-DC: how slow nodes are spread over clusters, and that its steps are those of allreduce SGD.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Gradient coding: which nodes decode the sum, the steps of allreduce SGD, and what redundant work costs.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,3 +1,4 @@
+// Local SGD at its fixed point, with momentum, a switch after exact steps, and groups of groups.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// LQSGD beside allreduce SGD: what its lattice codes lose, wrong decodes that are seen, and what it sends.
 #include <cmath>
 
 #include <doctest/doctest.h>

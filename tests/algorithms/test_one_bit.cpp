@@ -1,3 +1,4 @@
+// 1-bit SGD: its code, its two phases beside allreduce SGD, nothing that is lost, and what it sends.
 #include <cmath>
 #include <memory>
 

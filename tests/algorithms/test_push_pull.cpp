@@ -1,3 +1,4 @@
+// Push-pull beside the recursions of its orders, and at the optimum of directed graphs.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// SlowMo over every base: its recursion, its fixed point, and which other algorithms it is.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Streaming DiLoCo beside DiLoCo's recursion: fragments, codes of them, and exchanges hidden behind local steps.
 #include <doctest/doctest.h>
 
 #include "tests/algorithms/block_averaging.hpp"

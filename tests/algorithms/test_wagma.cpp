@@ -1,3 +1,4 @@
+// WAGMA: its groups, how they mix, what late nodes take, and which other algorithms it is.
 #include <algorithm>
 #include <cmath>
 #include <set>

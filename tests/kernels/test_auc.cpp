@@ -1,3 +1,4 @@
+// The area under the curve, the loss that stands in for it, and the data of one class against the rest.
 #include <algorithm>
 #include <cmath>
 

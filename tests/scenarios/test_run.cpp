@@ -1,3 +1,4 @@
+// Whole runs: the same on any threads and in any window, their ends, good or bad, and what they record and tell.
 #include <cmath>
 #include <filesystem>
 #include <functional>

@@ -1,3 +1,4 @@
+// Counts that come from the environment.
 #include <cstdlib>
 
 #include <doctest/doctest.h>

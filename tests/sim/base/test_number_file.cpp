@@ -1,3 +1,4 @@
+// Files of numbers: headers, and what a wrong file is told.
 #include <string>
 #include <vector>
 

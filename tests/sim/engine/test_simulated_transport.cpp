@@ -1,3 +1,4 @@
+// The simulated place of programs: messages, waiting, errors and collectives, at times worked out by hand.
 #include <algorithm>
 #include <memory>
 #include <span>

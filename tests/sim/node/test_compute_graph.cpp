@@ -1,3 +1,4 @@
+// Verbs that are recorded now and computed later have the numbers of a plain interpreter, and none are computed in vain.
 #include <atomic>
 #include <cmath>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// A recording that several processes share: the bits of one process, what crosses between them, and how they fail.
 #include <algorithm>
 #include <functional>
 #include <limits>
