@@ -1,3 +1,4 @@
+// A2SGD beside its formulas, and what it sends.
 #include <cmath>
 
 #include <doctest/doctest.h>

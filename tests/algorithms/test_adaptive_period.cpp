@@ -1,3 +1,4 @@
+// Local SGD whose period follows how far models drift apart, beside the published rule.
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// AD-PSGD: exchanges conserve the sum of models, nobody's gradients wait for them, and every node ends.
 #include <cmath>
 
 #include <doctest/doctest.h>

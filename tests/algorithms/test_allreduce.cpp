@@ -1,3 +1,4 @@
+// Allreduce SGD beside plain gradient descent, and the collectives that add up its gradients beside each other.
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -1,3 +1,4 @@
+// Asynchronous DiLoCo: the rules of its server beside their recursions, its grace period, and blocks by the nodes' speeds.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// The asynchronous parameter server beside its recursions; how stale its gradients are, and what codes hold back.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -138,7 +138,10 @@ TEST_CASE("elastic averaging by codes keeps models, anchor and what codes owe to
 TEST_CASE("post-local SGD has no codes for the gradients before its switch") {
   const std::string text = test::quadratic_scenario(
       4, 8, "complete", "kind = local_sgd\nperiod = 2\nlearning_rate = 0.05\ncompression = half");
-  CHECK_THROWS_AS(test::run(text, {"algorithm.switch_step=2"}), ScenarioError);
+  CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.switch_step=2"}),
+                       "command line: algorithm.switch_step must be 0 with compression: codes are "
+                       "of what models have moved, not of gradients",
+                       ScenarioError);
   CHECK_NOTHROW(test::run(text));
 }
 

@@ -1,8 +1,9 @@
+// BMUF: which other algorithms it is for what block momentum, and that this does not move its fixed point.
 #include <cmath>
 
 #include <doctest/doctest.h>
 
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_bmuf {

@@ -225,7 +225,7 @@ TEST_CASE("a cost of hosts is told to have changed nothing if and only if it has
       if (run->closing_warnings().empty()) continue;
       const std::string key = cost.substr(0, cost.find('='));
       const std::string words = "command line: network." + key + " has changed nothing: ";
-      CHECK(run->closing_warnings()[0].rfind(words, 0) == 0);
+      CHECK(run->closing_warnings()[0].starts_with(words));
     }
   };
   for (const auto& entry : algorithms::catalog()) {
@@ -346,7 +346,9 @@ TEST_CASE("every algorithm refuses a learning rate that is not positive") {
   for (const auto& entry : algorithms::catalog()) {
     CAPTURE(entry.name);
     const std::string text = test::quadratic_scenario(8, 10, "ring", section_of(entry.name));
-    CHECK_THROWS_AS(test::run(text, {"algorithm.learning_rate=-1"}), ScenarioError);
+    CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.learning_rate=-1"}),
+                         "command line: algorithm.learning_rate must be positive, got -1",
+                         ScenarioError);
   }
 }
 

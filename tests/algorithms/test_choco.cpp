@@ -1,3 +1,4 @@
+// CHOCO-SGD beside a twin with a copy per neighbor; its mean moves as without codes, and what it sends.
 #include <cmath>
 #include <vector>
 
@@ -5,8 +6,8 @@
 
 #include "kernels/quadratic.hpp"
 #include "sim/base/error.hpp"
+#include "tests/algorithms/naive_codec.hpp"
 #include "tests/support/mixing_matrix.hpp"
-#include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_choco {
@@ -208,13 +209,15 @@ TEST_CASE("CHOCO-SGD refuses what it cannot do, in one sentence") {
   };
   CHECK_THROWS_WITH_AS(run("ring", "compression = lattice\ncell = 1\nconsensus_rate = 0.1"),
                        doctest::Contains("compression must be one of none, half,"), ScenarioError);
-  CHECK_THROWS_WITH_AS(run("ring", "compression = sign"), doctest::Contains("consensus_rate"),
-                       ScenarioError);
+  CHECK_THROWS_WITH_AS(run("ring", "compression = sign"),
+                       doctest::Contains("algorithm.consensus_rate is missing"), ScenarioError);
   CHECK_THROWS_WITH_AS(run("ring", "consensus_rate = 1.5"),
                        doctest::Contains("must be in (0, 1], got 1.5"), ScenarioError);
   CHECK_THROWS_WITH_AS(run("one_peer_exponential", ""),
                        doctest::Contains("does not change, got one with 3 phases"), ScenarioError);
-  CHECK_THROWS_WITH_AS(run("exponential", ""), doctest::Contains("symmetric"), ScenarioError);
+  CHECK_THROWS_WITH_AS(run("exponential", ""),
+                       doctest::Contains("algorithm.kind = choco needs symmetric mixing weights"),
+                       ScenarioError);
 }
 
 }  // namespace starling::test_choco

@@ -1,3 +1,4 @@
+// CODA beside primal-dual SGD on one machine, stages and all, and what it sends.
 #include <algorithm>
 #include <cmath>
 

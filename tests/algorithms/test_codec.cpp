@@ -13,22 +13,17 @@
 #include "algorithms/registry.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/program_run.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::test_codec {
 using namespace algorithms;
 
 namespace {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
-Section section_of_keys(const Keys& keys) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:9"});
-  return {"algorithm", "test.ini:8", settings};
-}
+using test::Keys;
 
 SharedCodec codec_of(const Keys& keys) {
-  const Section section = section_of_keys(keys);
+  const Section section = test::section_of_keys("algorithm", keys);
   SharedCodec codec = read_codec(section);
   section.finish();
   return codec;
@@ -37,7 +32,7 @@ SharedCodec codec_of(const Keys& keys) {
 /// The codec that `keys` name, of vectors of such tensors each by itself.
 SharedCodec codec_by_tensors(Keys keys, const std::vector<std::size_t>& tensors) {
   keys.emplace_back("unit", "tensors");
-  const Section section = section_of_keys(keys);
+  const Section section = test::section_of_keys("algorithm", keys);
   SharedCodec codec = read_plain_codec(section, {.tensors = &tensors});
   section.finish();
   return codec;
@@ -377,14 +372,17 @@ TEST_CASE("a code of tensors says of each what the tensor's own code would") {
 
 TEST_CASE("codecs that treat every entry alike have no unit") {
   const std::vector<std::size_t> tensors{2, 3};
-  CHECK_THROWS_AS(codec_by_tensors({{"compression", "half"}}, tensors), ScenarioError);
-  CHECK_THROWS_AS(codec_of({{"compression", "sign"}, {"unit", "tensors"}}), ScenarioError);
+  CHECK_THROWS_WITH_AS(codec_by_tensors({{"compression", "half"}}, tensors),
+                       doctest::Contains("algorithm.unit is not a key here"), ScenarioError);
+  CHECK_THROWS_WITH_AS(codec_of({{"compression", "sign"}, {"unit", "tensors"}}),
+                       doctest::Contains("algorithm.unit is not a key here"), ScenarioError);
 
   const std::vector<std::size_t> one{5};
-  const Section section = section_of_keys({{"compression", "sign"}, {"unit", "tensors"}});
+  const Section section =
+      test::section_of_keys("algorithm", {{"compression", "sign"}, {"unit", "tensors"}});
   read_plain_codec(section, {.tensors = &one});
   CHECK(section.warnings() ==
-        std::vector<std::string>{"test.ini:9: algorithm.unit = tensors changes nothing: the "
+        std::vector<std::string>{"test.ini:7: algorithm.unit = tensors changes nothing: the "
                                  "workload has one tensor"});
 }
 
@@ -572,8 +570,8 @@ TEST_CASE("with error feedback, what was sent and the residual are the sum of al
 }
 
 TEST_CASE("settings that make no codec are refused by name") {
-  CHECK_THROWS_WITH_AS(codec_of({{"compression", "random_k"}}), doctest::Contains("keep"),
-                       ScenarioError);
+  CHECK_THROWS_WITH_AS(codec_of({{"compression", "random_k"}}),
+                       doctest::Contains("algorithm.keep is missing"), ScenarioError);
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "top_k"}, {"keep", "0"}}),
                        doctest::Contains("must be in (0, 1], got 0"), ScenarioError);
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "lattice"}, {"cell", "1"}, {"bits", "25"}}),
@@ -586,9 +584,10 @@ TEST_CASE("settings that make no codec are refused by name") {
         doctest::Contains(("threshold must be from 1e-37 to 3.4e+38, got " + threshold).c_str()),
         ScenarioError);
   }
-  CHECK_THROWS_WITH_AS(codec_of({{"compression", "zip"}}), doctest::Contains("compression"),
+  CHECK_THROWS_WITH_AS(codec_of({{"compression", "zip"}}), doctest::Contains("lattice, got zip"),
                        ScenarioError);
-  CHECK_THROWS_AS(codec_of({{"compression", "half"}, {"keep", "0.1"}}), ScenarioError);
+  CHECK_THROWS_WITH_AS(codec_of({{"compression", "half"}, {"keep", "0.1"}}),
+                       doctest::Contains("algorithm.keep is not a key here"), ScenarioError);
   CHECK_THROWS_WITH_AS(codec_of({{"compression", "levels"}, {"norm", "max"}, {"coding", "elias"}}),
                        doctest::Contains("coding = elias needs norm = euclidean"), ScenarioError);
 }

@@ -95,9 +95,14 @@ TEST_CASE("stochastic levels are right on the mean") {
   CHECK(std::abs(sum - 1) > 1e-6);
 }
 
-TEST_CASE("a codec that needs a reference is refused, and a ring has no other collective") {
-  CHECK_THROWS_AS(run("compression = lattice\ncell = 1\n"), ScenarioError);
-  CHECK_THROWS_AS(run("compression = sign\ncollective = ring\n"), ScenarioError);
+TEST_CASE(
+    "compressed allreduce: a codec that needs a reference is refused, and collective beside "
+    "codes") {
+  CHECK_THROWS_WITH_AS(run("compression = lattice\ncell = 1\n"),
+                       doctest::Contains("algorithm.compression must be one of none, half,"),
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(run("compression = sign\ncollective = ring\n"),
+                       doctest::Contains("algorithm.collective is not a key here"), ScenarioError);
 }
 
 }  // namespace starling::test_compressed_allreduce

@@ -1,3 +1,4 @@
+// A parameter server with codes in both directions: nothing is lost, the counterexample of the thesis, and what it sends.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -266,11 +267,11 @@ TEST_CASE("without numbers a code of few words may still say something of every 
   }
 }
 
-TEST_CASE("a codec that needs a reference is refused") {
-  CHECK_THROWS_AS(
+TEST_CASE("compressed parameter server: a codec that needs a reference is refused") {
+  CHECK_THROWS_WITH_AS(
       test::run(test::quadratic_scenario(4, 10, "ring", compressed + "learning_rate = 1"),
                 {"algorithm.compression=lattice", "algorithm.cell=1"}),
-      ScenarioError);
+      doctest::Contains("algorithm.compression must be one of none, half,"), ScenarioError);
 }
 
 }  // namespace starling::test_compressed_parameter_server

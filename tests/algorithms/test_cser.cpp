@@ -1,3 +1,4 @@
+// CSER beside its recursion, what is left of its models without their errors, and what it sends.
 #include <cmath>
 #include <cstdint>
 
@@ -116,8 +117,11 @@ TEST_CASE("one block of CSER travels per step, and one per reset") {
 }
 
 TEST_CASE("CSER of which nothing would travel is refused") {
-  CHECK_THROWS_WITH_AS(run("kind = cser\nblocks = 0\nreset_period = 0\n"),
-                       doctest::Contains("reset_period"), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run("kind = cser\nblocks = 0\nreset_period = 0\n"),
+      doctest::Contains(
+          "algorithm.reset_period must be at least 1 with blocks = 0: nothing would travel"),
+      ScenarioError);
 }
 
 }  // namespace starling::test_cser

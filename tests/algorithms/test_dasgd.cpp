@@ -1,3 +1,4 @@
+// Delayed averaging: how late averages are merged, beside its recursions, and when nobody waits for them.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -141,11 +142,13 @@ TEST_CASE("delayed averaging by corrections or an anchor forgets momentum at a m
   }
 }
 
-TEST_CASE("a delay must not be longer than the period") {
-  CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=5"}),
-                  ScenarioError);
-  CHECK_THROWS_AS(test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=-1"}),
-                  ScenarioError);
+TEST_CASE("a delay that is negative or longer than the period is refused") {
+  CHECK_THROWS_WITH_AS(
+      test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=5"}),
+      "command line: algorithm.delay must be from 0 to period (4), got 5", ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      test::run(test::quadratic_scenario(2, 4, "ring", dasgd), {"algorithm.delay=-1"}),
+      "command line: algorithm.delay must be from 0 to period (4), got -1", ScenarioError);
 }
 
 }  // namespace starling::test_dasgd

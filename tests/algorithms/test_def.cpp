@@ -1,3 +1,4 @@
+// DEF and SAEF beside their recursions of blocks with error feedback, and what they send.
 #include <cmath>
 
 #include <doctest/doctest.h>

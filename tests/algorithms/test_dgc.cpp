@@ -1,3 +1,4 @@
+// DGC beside momentum SGD and error feedback; the entries that it chooses, its warm-up and its clipping.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -153,12 +154,19 @@ TEST_CASE("each tensor is clipped by itself, or the model as one") {
 }
 
 TEST_CASE("DGC refuses shares that are none, and other optimizers") {
-  CHECK_THROWS_AS(run("kind = dgc\nkeep = 0\n"), ScenarioError);
-  CHECK_THROWS_AS(run("kind = dgc\nwarmup_keep = 0.5, 1.5\n"), ScenarioError);
+  CHECK_THROWS_WITH_AS(run("kind = dgc\nkeep = 0\n"),
+                       doctest::Contains("algorithm.keep must be in (0, 1], got 0"), ScenarioError);
+  CHECK_THROWS_WITH_AS(run("kind = dgc\nwarmup_keep = 0.5, 1.5\n"),
+                       doctest::Contains("algorithm.warmup_keep must be in (0, 1], got 1.5"),
+                       ScenarioError);
   CHECK_THROWS_WITH_AS(run("kind = dgc\nwarmup_period = 5\n"),
                        doctest::Contains("algorithm.warmup_period needs warmup_keep, which says"),
                        ScenarioError);
-  CHECK_THROWS_AS(run("kind = dgc\noptimizer = adam\n"), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run("kind = dgc\noptimizer = adam\n"),
+      doctest::Contains(
+          "algorithm.optimizer must be sgd: momentum is applied before entries are chosen"),
+      ScenarioError);
 }
 
 }  // namespace starling::test_dgc

@@ -1,6 +1,7 @@
+// DiLoCo beside its recursion, at its fixed point, and what it sends.
 #include <doctest/doctest.h>
 
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_diloco {

@@ -1,3 +1,4 @@
+// D-PSGD in both orders at its fixed points, its mixing in rounds and on changing topologies, and its pace.
 #include <cmath>
 #include <string>
 

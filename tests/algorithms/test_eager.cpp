@@ -1,3 +1,4 @@
+// Eager-SGD: who is in time, what becomes of late gradients, and models that drift apart until they are synchronized.
 #include <cmath>
 #include <map>
 #include <vector>
@@ -186,8 +187,14 @@ TEST_CASE("a chain of m initiators lets in time whoever comes before the last of
   const Recorder majority = test::run(text, uneven + "algorithm.activation=majority");
   CHECK(one.models == majority.models);
   CHECK(one.nodes[0].finished == majority.nodes[0].finished);
-  for (const std::string wrong : {"0", "17", "2.5"})
-    CHECK_THROWS_AS(test::run(text, chain + ("algorithm.initiators=" + wrong)), ScenarioError);
+  const auto refuses = [&](const std::string& wrong, const std::string& sentence) {
+    CHECK_THROWS_WITH_AS(test::run(text, chain + ("algorithm.initiators=" + wrong)),
+                         ("command line: algorithm.initiators must be " + sentence).c_str(),
+                         ScenarioError);
+  };
+  refuses("0", "from 1 to 16, got 0");
+  refuses("17", "from 1 to 16, got 17");
+  refuses("2.5", "an integer, got 2.5");
 }
 
 TEST_CASE("two initiators are any pair at an odd distance, all equally often") {

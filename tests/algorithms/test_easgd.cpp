@@ -1,3 +1,4 @@
+// Elastic averaging at its fixed point, the sum that it conserves, and who waits in either order.
 #include <cmath>
 
 #include <doctest/doctest.h>

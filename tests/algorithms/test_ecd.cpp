@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/coded_gossip.hpp"
+#include "tests/algorithms/coded_gossip.hpp"
+#include "tests/algorithms/naive_codec.hpp"
 #include "tests/support/mixing_matrix.hpp"
-#include "tests/support/naive_codec.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_ecd {

@@ -1,3 +1,4 @@
+// Epidemic learning: to whom models go, what mixing by them keeps, and rounds that end by agreement or at a deadline.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -44,10 +44,6 @@ Ending run_bounded(const std::string& algorithm, std::vector<std::string> overri
   return {run.recorder().facts.at("status"), run.recorder()};
 }
 
-bool starts_with(const std::string& text, const std::string& beginning) {
-  return text.compare(0, beginning.size(), beginning) == 0;
-}
-
 // Models i lr after the first step, pure averaging afterwards: 0.1 * 3.5 on the mean of 8.
 const std::vector<std::string> averaging =
     test::gradients_until(1, {"algorithm.learning_rate=0.1", "workload.centers=index"});
@@ -64,7 +60,7 @@ TEST_CASE("who waits for a node that stopped waits until the run stalls") {
   const Ending end = run_bounded(
       "kind = dpsgd\nlearning_rate = 0.1",
       {"failures.stop=7 @ 2500 us", "compute.speeds=1, 1, 1, 0.1, 1, 1, 1, 1", "run.timeline=1 s"});
-  CHECK(starts_with(end.status, "failed: stalled at "));
+  CHECK(end.status.starts_with("failed: stalled at "));
   double stalled = 0;  // seconds
   for (const Segment& segment : end.recorder.timeline) {
     stalled = std::max(stalled, to_seconds(segment.end.time_since_epoch()));
@@ -83,7 +79,7 @@ TEST_CASE("who waits for a link that is away waits until the run stalls") {
   const Ending end = run_bounded("kind = dpsgd\nlearning_rate = 0.1",
                                  {"network.kind=fluid", "network.bandwidth=1 GB/s",
                                   "network.link_schedule=" + schedule, "run.timeline=1 s"});
-  CHECK_MESSAGE(starts_with(end.status, "failed: deadlock at "), end.status);
+  CHECK_MESSAGE(end.status.starts_with("failed: deadlock at "), end.status);
   double last = 0;  // seconds
   for (const Segment& segment : end.recorder.timeline)
     last = std::max(last, to_seconds(segment.end.time_since_epoch()));
@@ -98,7 +94,7 @@ TEST_CASE("every algorithm survives a node that stops, or says that it waits for
     if (end.status == "complete") {
       for (std::size_t i = 0; i < 8; ++i) CHECK((end.recorder.nodes[i].steps == 40) == (i != 3));
     } else {
-      CHECK_MESSAGE(starts_with(end.status, "failed: stalled at "), end.status);
+      CHECK_MESSAGE(end.status.starts_with("failed: stalled at "), end.status);
       CHECK_MESSAGE(end.status.find(": node 3 stopped at 0.02 s; ") != end.status.npos, end.status);
       CHECK_MESSAGE(end.status.find(" waits for ") != end.status.npos, end.status);
       CHECK_MESSAGE(end.status.find("algorithm.patience") != end.status.npos, end.status);
@@ -146,8 +142,8 @@ TEST_CASE("messages that are lost or come twice end no algorithm in a hang or a 
       CAPTURE(entry.name);
       CAPTURE(failure);
       const Ending end = run_bounded(section_of(entry.name), {"failures." + failure});
-      CHECK_MESSAGE((end.status == "complete" || starts_with(end.status, "failed: stalled at ") ||
-                     starts_with(end.status, "failed: deadlock at ")),
+      CHECK_MESSAGE((end.status == "complete" || end.status.starts_with("failed: stalled at ") ||
+                     end.status.starts_with("failed: deadlock at ")),
                     end.status);
     }
   }
@@ -270,7 +266,7 @@ TEST_CASE("with patience, nodes that wait for slower ones go on without those th
       "kind = async_parameter_server\nconsistency = bounded\nlearning_rate = 0.1\n";
   const std::vector<std::string> stop{"failures.stop=3 @ 20 ms, 6 @ 25 ms"};
   const std::string stalled = run_bounded(bounded, stop).status;
-  CHECK(starts_with(stalled, "failed: stalled at "));
+  CHECK(stalled.starts_with("failed: stalled at "));
   CHECK(stalled.ends_with(
       "; algorithm.patience, 0 s here, says when they go on without a silent node"));
   const Ending end = run_bounded(bounded, with(stop, {"algorithm.patience=5 ms"}));

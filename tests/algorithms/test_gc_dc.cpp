@@ -1,3 +1,4 @@
+// GC-DC: how slow nodes are spread over clusters, and that its steps are those of allreduce SGD.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -152,11 +153,18 @@ TEST_CASE("where half of the nodes are slow, the others are the measure") {
   for (std::size_t k = 0; k < 4; ++k) CHECK(recorder.steps.value("moved", k, 0) == (k > 0 ? 4 : 0));
 }
 
-TEST_CASE("clusters must come out even") {
-  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 3"), ScenarioError);
-  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 4\nstragglers = 2"), ScenarioError);
-  CHECK_THROWS_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"),
-                  ScenarioError);
+TEST_CASE("numbers of clusters and of stragglers that the nodes cannot be divided by are refused") {
+  CHECK_THROWS_WITH_AS(run("kind = gc_dc\nclusters = 3"),
+                       doctest::Contains("algorithm.clusters must divide the 8 nodes, got 3"),
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run("kind = gc_dc\nclusters = 4\nstragglers = 2"),
+      doctest::Contains("algorithm.stragglers must be from 0 to 1 in each cluster, got 2"),
+      ScenarioError);
+  CHECK_THROWS_WITH_AS(run("kind = gc_dc\nclusters = 2\nstragglers = 2\ncode = repetition"),
+                       doctest::Contains("algorithm.stragglers plus one must divide the 4 nodes in "
+                                         "each cluster for a repetition code, got 2"),
+                       ScenarioError);
 }
 
 }  // namespace starling::test_gc_dc

@@ -1,3 +1,4 @@
+// Gradient coding: which nodes decode the sum, the steps of allreduce SGD, and what redundant work costs.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -172,8 +173,14 @@ TEST_CASE("a batch of uneven samples takes the same time on every node that comp
 }
 
 TEST_CASE("a repetition code needs even groups") {
-  CHECK_THROWS_AS(run("kind = gradient_coding\ncode = repetition\nstragglers = 3"), ScenarioError);
-  CHECK_THROWS_AS(run("kind = gradient_coding\nstragglers = 6"), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run("kind = gradient_coding\ncode = repetition\nstragglers = 3"),
+      doctest::Contains(
+          "algorithm.stragglers plus one must divide the 6 nodes for a repetition code, got 3"),
+      ScenarioError);
+  CHECK_THROWS_WITH_AS(run("kind = gradient_coding\nstragglers = 6"),
+                       doctest::Contains("algorithm.stragglers must be from 0 to 5, got 6"),
+                       ScenarioError);
 }
 
 TEST_CASE("a code for -1 stragglers that the kind does not read is refused, not divided by") {

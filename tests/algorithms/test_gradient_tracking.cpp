@@ -1,3 +1,4 @@
+// Gradient tracking in all its orders beside their recursions and at the optimum, and what it sends.
 #include <array>
 #include <cmath>
 #include <utility>

@@ -445,16 +445,22 @@ TEST_CASE("an exchange of AD-PSGD that was given up at one piece leaves the next
 }
 
 TEST_CASE("what is not offered is refused") {
-  const auto refuses = [](const std::string& algorithm, const std::string& setting) {
-    CHECK_THROWS_AS(test::run(two_tensors(4, algorithm), {setting}), ScenarioError);
+  const auto refuses = [](const std::string& algorithm, const std::string& setting,
+                          const char* sentence) {
+    CHECK_THROWS_WITH_AS(test::run(two_tensors(4, algorithm), {setting}),
+                         doctest::Contains(sentence), ScenarioError);
   };
-  refuses("kind = push_sum", "algorithm.exchange=tensors");
-  refuses("kind = bmuf", "algorithm.overlap=backward");
-  refuses("kind = dpsgd", "algorithm.exchange=layers");
-  refuses("kind = dpsgd", "algorithm.bucket_size=1 MB");
-  refuses("kind = dpsgd", "workload.tensors=1, 2");
-  refuses("kind = dpsgd", "network.staging_bandwidth=fast");
-  refuses("kind = dpsgd", "compute.forward_share=2");
+  refuses("kind = push_sum", "algorithm.exchange=tensors", "algorithm.exchange is not a key here");
+  refuses("kind = bmuf", "algorithm.overlap=backward", "algorithm.overlap is not a key here");
+  refuses("kind = dpsgd", "algorithm.exchange=layers",
+          "algorithm.exchange must be one of whole, buckets, tensors, got layers");
+  refuses("kind = dpsgd", "algorithm.bucket_size=1 MB", "algorithm.bucket_size is not a key here");
+  refuses("kind = dpsgd", "workload.tensors=1, 2",
+          "workload.tensors must add up to the model's 1000000 parameters, got 3");
+  refuses("kind = dpsgd", "network.staging_bandwidth=fast",
+          "network.staging_bandwidth must be a bandwidth such as 10 Gbit/s");
+  refuses("kind = dpsgd", "compute.forward_share=2",
+          "compute.forward_share must be from 0 to 1, got 2");
 }
 
 TEST_CASE("pieces are refused where messages stayed whole and nobody was told") {

@@ -1,3 +1,4 @@
+// gTop-k beside allreduce SGD: nodes that move alike, nothing that is lost, and what it sends.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// Local gossip, which is cooperative SGD: the algorithms that it is for some topologies and periods, and how it mixes.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,9 +1,11 @@
+// Local SGD at its fixed point, with momentum, a switch after exact steps, and groups of groups.
 #include <cmath>
 
 #include <doctest/doctest.h>
 
 #include "kernels/quadratic.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_local_sgd {
@@ -115,18 +117,13 @@ TEST_CASE("wrong groups of local SGD are refused") {
   const auto refusal = [](const std::string& keys) {
     const std::string text = test::quadratic_scenario(
         6, 12, "ring", "kind = local_sgd\nlearning_rate = 0.1\nperiod = 8\n" + keys);
-    try {
-      assemble(Scenario::parse(text, "test.ini"));
-    } catch (const ScenarioError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return test::message_of<ScenarioError>([&] { assemble(Scenario::parse(text, "test.ini")); });
   };
   const auto check = [&](const std::string& keys, const char* sentence) {
     CAPTURE(keys);
     CHECK(refusal(keys).find(sentence) != std::string::npos);
   };
-  CHECK(refusal("group_sizes = 2, 3\ngroup_periods = 1, 4") == "");
+  CHECK(refusal("group_sizes = 2, 3\ngroup_periods = 1, 4") == "no error");
   check("group_sizes = 2", "group_periods must be as many as group_sizes, 1, got 0");
   check("group_sizes = 2, 3\ngroup_periods = 4", "must be as many as group_sizes, 2, got 1");
   check("group_sizes = 3, 2\ngroup_periods = 1, 4",

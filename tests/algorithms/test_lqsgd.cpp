@@ -1,3 +1,4 @@
+// LQSGD beside allreduce SGD: what its lattice codes lose, wrong decodes that are seen, and what it sends.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -184,7 +185,11 @@ TEST_CASE("LQSGD refuses so few bits that its bound would grow for ever") {
   CHECK_THROWS_WITH_AS(run(4, 3, lqsgd + "bits = 2"),
                        doctest::Contains("bits must be more: the errors of 2 bits over 1 level"),
                        ScenarioError);
-  CHECK_THROWS_AS(run(64, 3, lqsgd + "bits = 4\nroute = tree"), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run(64, 3, lqsgd + "bits = 4\nroute = tree"),
+      doctest::Contains("algorithm.bits must be more: the errors of 4 bits over 6 level(s), 3 "
+                        "times enlarged, make the bound grow for ever"),
+      ScenarioError);
   run(16, 3, lqsgd + "bits = 4\nroute = tree");
 }
 

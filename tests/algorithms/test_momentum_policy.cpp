@@ -160,8 +160,10 @@ TEST_CASE("a late average is merged with momentum as with models") {
       run_two("kind = dasgd\nperiod = 3\ndelay = 1\nmomentum_policy = average", 10);
   for (NodeId i = 0; i < 2; ++i)
     CHECK(test::model(recorder, i, 0) == doctest::Approx(nodes.x[i]).epsilon(1e-5));
-  CHECK_THROWS_AS(run_two("kind = dasgd\nmerge = delta\nmomentum_policy = average", 10),
-                  ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run_two("kind = dasgd\nmerge = delta\nmomentum_policy = average", 10),
+      doctest::Contains("algorithm.momentum_policy must be one of keep, reset, got average"),
+      ScenarioError);
 }
 
 TEST_CASE("elastic averaging follows its recursion with kept, averaged and forgotten momentum") {
@@ -181,8 +183,10 @@ TEST_CASE("elastic averaging follows its recursion with kept, averaged and forgo
     for (NodeId i = 0; i < 2; ++i)
       CHECK(test::model(recorder, i, 0) == doctest::Approx(nodes.x[i]).epsilon(1e-5));
   }
-  CHECK_THROWS_AS(run_two("kind = easgd\norder = asynchronous\nmomentum_policy = average", 9),
-                  ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      run_two("kind = easgd\norder = asynchronous\nmomentum_policy = average", 9),
+      doctest::Contains("algorithm.momentum_policy must be one of keep, reset, got average"),
+      ScenarioError);
 }
 
 TEST_CASE("mixed momentum follows its recursion in both orders of D-PSGD") {

@@ -1,3 +1,4 @@
+// Moniqua beside D-PSGD, up to the error of its quantizer; its mean, its bound theta, and what it sends.
 #include <cmath>
 
 #include <doctest/doctest.h>

@@ -1,3 +1,4 @@
+// 1-bit SGD: its code, its two phases beside allreduce SGD, nothing that is lost, and what it sends.
 #include <cmath>
 #include <memory>
 
@@ -162,7 +163,9 @@ TEST_CASE("before compression begins steps are exact, and cost as much") {
   for (const NodeTotals& node : whole.nodes) {
     CHECK(node.bytes_sent == 10 * 6 * 32 + 20 * 6 * 9);
   }
-  CHECK_THROWS_AS(run(1, "kind = one_bit\nexact_steps = -1\n"), ScenarioError);
+  CHECK_THROWS_WITH_AS(run(1, "kind = one_bit\nexact_steps = -1\n"),
+                       doctest::Contains("algorithm.exact_steps must not be negative, got -1"),
+                       ScenarioError);
 }
 
 TEST_CASE("one bit per entry is exact where all entries of a piece are equal") {

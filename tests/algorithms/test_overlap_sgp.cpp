@@ -1,3 +1,4 @@
+// Overlap SGP beside SGP: the mass that it conserves, late shares, and how far nodes get ahead of each other.
 #include <algorithm>
 #include <cmath>
 

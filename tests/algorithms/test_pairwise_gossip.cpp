@@ -1,3 +1,4 @@
+// Pairwise gossip: exchanges by clocks, the sum that they conserve, and how fast they bring models together.
 #include <cmath>
 
 #include <doctest/doctest.h>

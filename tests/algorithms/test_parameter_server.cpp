@@ -1,3 +1,4 @@
+// The synchronous parameter server beside allreduce SGD, with backup nodes and several servers.
 #include <cmath>
 
 #include <doctest/doctest.h>

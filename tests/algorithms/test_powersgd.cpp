@@ -1,3 +1,4 @@
+// PowerSGD: what it loses and what error feedback brings back, and what it sends.
 #include <algorithm>
 #include <cmath>
 

@@ -1,3 +1,4 @@
+// Push-pull beside the recursions of its orders, and at the optimum of directed graphs.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -32,7 +33,10 @@ TEST_CASE(
     CHECK_FALSE(topologies::is_column_stochastic(*parts.topology));
     CHECK(test::distance_from_optimum(text) < 1e-5);
     // Gradient tracking with the one matrix would lose the mean, and pulling alone ends elsewhere.
-    CHECK_THROWS_AS(test::run(text, {"algorithm.kind=gradient_tracking"}), ScenarioError);
+    CHECK_THROWS_WITH_AS(test::run(text, {"algorithm.kind=gradient_tracking"}),
+                         "command line: algorithm.kind = gradient_tracking needs mixing weights "
+                         "whose columns sum to one",
+                         ScenarioError);
     const auto& problem = dynamic_cast<const Quadratic&>(*parts.workload);
     const Recorder gossip = test::run(text, {"algorithm.kind=dpsgd"});
     CHECK(std::abs(test::model(gossip, 3, 0) - problem.optimum()[0]) > 1e-2);

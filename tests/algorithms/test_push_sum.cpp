@@ -1,3 +1,4 @@
+// Push-sum gossip: the mass that it conserves, the mean that estimates come to, and who waits.
 #include <cmath>
 
 #include <doctest/doctest.h>

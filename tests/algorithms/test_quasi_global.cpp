@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/coded_gossip.hpp"
+#include "tests/algorithms/coded_gossip.hpp"
 #include "tests/support/mixing_matrix.hpp"
 #include "tests/support/small_run.hpp"
 

@@ -1,3 +1,4 @@
+// What all nodes need of a round is made once, and forgotten.
 #include <doctest/doctest.h>
 
 #include "algorithms/round_cache.hpp"

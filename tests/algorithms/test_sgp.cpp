@@ -1,3 +1,4 @@
+// SGP: the mass that it conserves, the schedules of its peers, its fixed point, and which other algorithms it is.
 #include <cmath>
 #include <utility>
 #include <vector>

@@ -1,9 +1,10 @@
+// SlowMo over every base: its recursion, its fixed point, and which other algorithms it is.
 #include <cmath>
 
 #include <doctest/doctest.h>
 
 #include "sim/base/error.hpp"
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_slowmo {

@@ -1,6 +1,7 @@
+// Streaming DiLoCo beside DiLoCo's recursion: fragments, codes of them, and exchanges hidden behind local steps.
 #include <doctest/doctest.h>
 
-#include "tests/support/block_averaging.hpp"
+#include "tests/algorithms/block_averaging.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_streaming_diloco {

@@ -1,3 +1,4 @@
+// SwarmSGD, blocking and not, one-sided and quantized: what exchanges conserve, who waits, and phases of any length.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -1,3 +1,4 @@
+// TernGrad: exact where it can be and right on average, its scales, and what it sends.
 #include <algorithm>
 #include <cmath>
 #include <set>

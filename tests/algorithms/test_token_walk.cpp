@@ -1,3 +1,4 @@
+// A token that walks: incremental gradient descent around a ring, and how often a random walk comes by.
 #include <algorithm>
 #include <cmath>
 

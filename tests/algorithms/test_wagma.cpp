@@ -1,3 +1,4 @@
+// WAGMA: its groups, how they mix, what late nodes take, and which other algorithms it is.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -6,6 +7,7 @@
 
 #include "algorithms/wagma.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_wagma {
@@ -178,21 +180,18 @@ TEST_CASE("closed-form and expanded group operations give the same models when a
 }
 
 TEST_CASE("WAGMA refuses sizes that are no powers of two") {
-  const auto message = [](int nodes, const std::string& override) -> std::string {
-    try {
+  const auto refusal = [](int nodes, const std::string& override) {
+    return test::message_of<ScenarioError>([&] {
       test::run(test::quadratic_scenario(nodes, 3, "ring", "kind = wagma\nlearning_rate = 0.1"),
                 {override});
-    } catch (const ScenarioError& error) {
-      return error.what();
-    }
-    return "no error";
+    });
   };
-  CHECK(message(12, "run.seed=1").find("power of two, got 12") != std::string::npos);
-  CHECK(message(16, "algorithm.group_size=6")
+  CHECK(refusal(12, "run.seed=1").find("power of two, got 12") != std::string::npos);
+  CHECK(refusal(16, "algorithm.group_size=6")
             .find("algorithm.group_size must be a power of two, got 6") != std::string::npos);
-  CHECK(message(4, "algorithm.group_size=8").find("at most the number of nodes (4), got 8") !=
+  CHECK(refusal(4, "algorithm.group_size=8").find("at most the number of nodes (4), got 8") !=
         std::string::npos);
-  CHECK(message(4, "algorithm.tau=0").find("algorithm.tau must be at least 1") !=
+  CHECK(refusal(4, "algorithm.tau=0").find("algorithm.tau must be at least 1") !=
         std::string::npos);
 }
 

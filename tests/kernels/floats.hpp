@@ -1,4 +1,4 @@
-// Rows of floats for the tests of dense kernels: drawn, and compared bit for bit.
+// Rows of floats for tests of kernels: drawn, and compared bit for bit.
 #pragma once
 
 #include <bit>
@@ -20,6 +20,12 @@ inline Floats random_floats(Random& random, std::size_t count, double spread = 1
   Floats values(count);
   for (float& value : values) value = static_cast<float>(spread * random.normal());
   return values;
+}
+
+/// The same of a seed.
+inline Floats random_floats(std::size_t count, std::uint64_t seed, double spread = 1) {
+  Random random(seed, "values");
+  return random_floats(random, count, spread);
 }
 
 /// Number of elements whose bits differ; NaN equals NaN.

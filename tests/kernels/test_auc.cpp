@@ -1,24 +1,20 @@
+// The area under the curve, the loss that stands in for it, and the data of one class against the rest.
 #include <algorithm>
 #include <cmath>
 
 #include <doctest/doctest.h>
 
 #include "kernels/auc_saddle.hpp"
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/relative.hpp"
 
 namespace starling::test_auc {
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
-
-std::unique_ptr<Workload> make(const Settings& keys, NodeId nodes = 1) {
-  std::vector<Setting> settings{{"kind", "auc", "test.ini:2"}};
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:3"});
-  const Section section("workload", "test.ini:1", settings);
-  return workloads::find(section).make(section, nodes, 5);
+std::unique_ptr<Workload> make(const test::Keys& keys, NodeId nodes = 1) {
+  return test::make_workload("auc", keys, nodes, 5);
 }
 
 /// The definition: over all pairs of a positive and a negative sample, 1 if ranked right, 1/2 if equal.

@@ -13,6 +13,7 @@
 #include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_catalog {
 namespace {
@@ -147,8 +148,9 @@ TEST_CASE("every workload reports its keys to a probe and builds nothing") {
 
 TEST_CASE("every workload refuses a key it does not know") {
   for (const auto& entry : workloads::catalog()) {
-    CHECK_THROWS_AS(entry.make(section_of(entry, {{"batch_sice", "4", "test.ini:3"}}), nodes, seed),
-                    ScenarioError);
+    CHECK_THROWS_WITH_AS(
+        entry.make(section_of(entry, {{"batch_sice", "4", "test.ini:3"}}), nodes, seed),
+        doctest::Contains("test.ini:3: workload.batch_sice is not a key here"), ScenarioError);
   }
 }
 
@@ -197,31 +199,29 @@ TEST_CASE("every workload states its facts") {
 
 TEST_CASE("layers tell their tensors and weight matrices, which make up the model") {
   struct Case {
-    std::vector<Setting> settings;
+    std::string kind;
+    test::Keys keys;
     std::size_t tensors, matrices;
   };
-  const auto layers = [](const char* text) { return Setting{"layers", text, "test.ini:3"}; };
+  const auto layers = [](const char* text) { return test::Keys{{"layers", text}}; };
   const Case cases[] = {
-      {{{"kind", "softmax", ""}}, 2, 1},
-      {{{"kind", "linear", ""}}, 2, 1},
-      {{{"kind", "mlp", ""}}, 4, 2},
-      {{{"kind", "auc", ""}}, 3, 1},  // a, b, alpha are one tensor
-      {{{"kind", "navigation", ""}}, 4, 2},
-      {{{"kind", "cnn", ""}}, 8, 4},
+      {"softmax", {}, 2, 1},
+      {"linear", {}, 2, 1},
+      {"mlp", {}, 4, 2},
+      {"auc", {}, 3, 1},  // a, b, alpha are one tensor
+      {"navigation", {}, 4, 2},
+      {"cnn", {}, 8, 4},
       // convolution 1, normalization 2; residual with 3 of each; normalization 2; dense 2
-      {{{"kind", "cnn", ""},
-        layers("conv 8 3x3 same unbiased, groupnorm 2, relu, residual 16 4 /2, batchnorm")},
-       16,
-       5},
-      {{{"kind", "cnn", ""}, layers("conv 3 2x5, residual 3 1, average")}, 10, 4},
+      {"cnn", layers("conv 8 3x3 same unbiased, groupnorm 2, relu, residual 16 4 /2, batchnorm"),
+       16, 5},
+      {"cnn", layers("conv 3 2x5, residual 3 1, average"), 10, 4},
       // two embeddings; normalizations 2 * 2, dense layers 4 * 2; normalization 2, head 2
-      {{{"kind", "transformer", ""}}, 18, 5},
-      {{{"kind", "transformer", ""}, layers("3")}, 42, 13},
+      {"transformer", {}, 18, 5},
+      {"transformer", layers("3"), 42, 13},
   };
   for (const Case& wanted : cases) {
-    const Section section("workload", "test.ini:1", wanted.settings);
-    CAPTURE(wanted.settings[0].text);
-    const auto workload = workloads::find(section).make(section, nodes, seed);
+    CAPTURE(wanted.kind);
+    const auto workload = test::make_workload(wanted.kind, wanted.keys, nodes, seed);
     const WorkloadFacts& facts = workload->facts();
     CHECK(facts.tensors.size() == wanted.tensors);
     CHECK(facts.matrices.size() == wanted.matrices);

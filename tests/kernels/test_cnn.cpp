@@ -11,9 +11,10 @@
 #include <doctest/doctest.h>
 #include <omp.h>
 
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "tests/kernels/cnn_problems.hpp"
+#include "tests/kernels/make_workload.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_cnn {
 namespace {
@@ -205,23 +206,12 @@ TEST_CASE("a gradient that is not finite makes the loss NaN, even if the loss it
 
 // --- From a scenario ----------------------------------------------------------------------------------
 
-std::unique_ptr<Workload> make(std::vector<Setting> settings, NodeId nodes) {
-  settings.push_back({"kind", "cnn", "test.ini:2"});
-  const Section section("workload", "test.ini:1", std::move(settings));
-  return workloads::find(section).make(section, nodes, 1);
-}
-
-std::string complaint(const std::string& key, const std::string& text) {
-  try {
-    make({{key, text, "test.ini:7"}}, 1);
-  } catch (const ScenarioError& error) {
-    return error.what();
-  }
-  return "no error";
+std::string refusal(const std::string& key, const std::string& text) {
+  return test::message_of<ScenarioError>([&] { test::make_workload("cnn", {{key, text}}); });
 }
 
 TEST_CASE("one node learns the digits: over 94 % of the test samples are right after 600 steps") {
-  const auto cnn = make({{"dataset", "digits", "test.ini:3"}}, 1);
+  const auto cnn = test::make_workload("cnn", {{"dataset", "digits"}});
   CHECK(cnn->facts().has_accuracy);
   // 9 * 8 + 8, 9 * 8 * 16 + 16, 2 * 2 * 16 * 32 + 32, 32 * 10 + 10
   CHECK(cnn->facts().parameters == 80 + 1168 + 2080 + 330);
@@ -236,46 +226,45 @@ TEST_CASE("one node learns the digits: over 94 % of the test samples are right a
 }
 
 TEST_CASE("wrong settings are errors at their place in the scenario") {
-  CHECK(complaint("layers", "conv 8 3x3, pol 2") ==
+  CHECK(refusal("layers", "conv 8 3x3, pol 2") ==
         "test.ini:7: workload.layers must be layers of conv, relu, pool, average, batchnorm, "
         "groupnorm, dropout, dense, residual, got `pol 2` as layer 2; did you mean pool?");
-  CHECK(complaint("layers", "pool 4, conv 8 3x3") ==
+  CHECK(refusal("layers", "pool 4, conv 8 3x3") ==
         "test.ini:7: workload.layers must have kernels that fit into the image, got layer 2, `conv "
         "8 3x3`, on 2 x 2");
-  CHECK(complaint("image", "8x9x1") ==
+  CHECK(refusal("image", "8x9x1") ==
         "test.ini:7: workload.image must have as many numbers as a sample, 64, got 8x9x1");
-  CHECK(complaint("image", "8x8") ==
+  CHECK(refusal("image", "8x8") ==
         "test.ini:7: workload.image must be HEIGHTxWIDTHxCHANNELS or square, got 8x8");
-  CHECK(complaint("image", "8x8x1x1").find("must be HEIGHT") != std::string::npos);
-  CHECK(complaint("image", "0x8x1").find("must be HEIGHT") != std::string::npos);
-  CHECK(complaint("image", "4x4x4") == "no error");
-  CHECK(complaint("batch_size", "0").find("batch_size") != std::string::npos);
+  CHECK(refusal("image", "8x8x1x1").find("must be HEIGHT") != std::string::npos);
+  CHECK(refusal("image", "0x8x1").find("must be HEIGHT") != std::string::npos);
+  CHECK(refusal("image", "4x4x4") == "no error");
+  CHECK(refusal("batch_size", "0").find("batch_size") != std::string::npos);
   const auto one_sample = [](const char* layers) {
-    make({{"layers", layers, "test.ini:7"}, {"batch_size", "1", "test.ini:8"}}, 1);
+    test::make_workload("cnn", {{"layers", layers}, {"batch_size", "1"}});
   };
   CHECK_THROWS_WITH_AS(one_sample("dense 8, batchnorm, relu"),
-                       "test.ini:8: workload.batch_size must be above 1 with batchnorm of one "
+                       "test.ini:7: workload.batch_size must be above 1 with batchnorm of one "
                        "pixel: one number is 0 when normalized",
                        ScenarioError);
   CHECK_NOTHROW(one_sample("conv 4 3x3, batchnorm, relu"));
-  CHECK(complaint("net", "zou_cifar").find("net must be one of") != std::string::npos);
-  CHECK_THROWS_AS(make({{"net", "resnet8", "test.ini:3"}, {"layers", "relu", "test.ini:4"}}, 1),
-                  ScenarioError);
+  CHECK(refusal("net", "zou_cifar").find("net must be one of") != std::string::npos);
+  CHECK_THROWS_WITH_AS(test::make_workload("cnn", {{"net", "resnet8"}, {"layers", "relu"}}),
+                       doctest::Contains("test.ini:7: workload.layers is not a key here"),
+                       ScenarioError);
 }
 
 TEST_CASE("samples that are no square images need their shape said") {
-  const std::vector<Setting> blobs = {{"dataset", "blobs", "test.ini:3"},
-                                      {"features", "60", "test.ini:4"},
-                                      {"layers", "conv 4 3x3", "test.ini:5"}};
+  const test::Keys blobs = {{"dataset", "blobs"}, {"features", "60"}, {"layers", "conv 4 3x3"}};
   CHECK_THROWS_WITH_AS(
-      make(blobs, 1),
+      test::make_workload("cnn", blobs),
       doctest::Contains("must have as many numbers as a sample, 60, got square; no square of 1 or "
                         "3 channels has so many: say HEIGHTxWIDTHxCHANNELS"),
       ScenarioError);
   auto shaped = blobs;
-  shaped.push_back({"image", "4x5x3", "test.ini:6"});
+  shaped.emplace_back("image", "4x5x3");
   // 27 * 4 + 4, then 2 * 3 * 4 numbers to 10 classes
-  CHECK(make(shaped, 1)->facts().parameters == 112 + 24 * 10 + 10);
+  CHECK(test::make_workload("cnn", shaped)->facts().parameters == 112 + 24 * 10 + 10);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "kernels/cnn_layers.hpp"
 #include "kernels/cnn_network.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_cnn_layers {
 namespace {
@@ -13,13 +14,9 @@ namespace {
 using Kind = CnnLayer::Kind;
 
 /// What parsing, and then fitting to an image, says.
-std::string complaint(const std::string& layers, Extent image = {8, 8, 4}) {
-  try {
-    const CnnNetwork network(parse_cnn_layers(layers), image, 10);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "no error";
+std::string refusal(const std::string& layers, Extent image = {8, 8, 4}) {
+  return test::message_of<std::invalid_argument>(
+      [&] { const CnnNetwork network(parse_cnn_layers(layers), image, 10); });
 }
 
 TEST_CASE("layers are read word by word, whatever the spaces") {
@@ -50,55 +47,55 @@ TEST_CASE("layers are read word by word, whatever the spaces") {
 }
 
 TEST_CASE("a wrong layer is named, with the form that it should have") {
-  CHECK(complaint("relu, conv 32") ==
+  CHECK(refusal("relu, conv 32") ==
         "must have layer 2 in the form `conv CHANNELS HxW [same] [/STRIDE] [unbiased]`, got `conv "
         "32`");
   for (const char* wrong :
        {"conv 32 3", "conv 0 3x3", "conv 32 3x3x3", "conv 32 3x0", "conv 32 3x", "conv 32 3x3 2",
         "conv 32 3x3 /0", "conv 32 3x3 /2 same", "conv 32 99x3", "conv -1 3x3", "conv 1e3 3x3"}) {
-    CHECK_MESSAGE(complaint(wrong).starts_with("must have layer 1 in the form `conv"), wrong);
+    CHECK_MESSAGE(refusal(wrong).starts_with("must have layer 1 in the form `conv"), wrong);
   }
-  CHECK(complaint("pool") == "must have layer 1 in the form `pool SIZE`, got `pool`");
-  CHECK(complaint("dense 1000000000") ==
+  CHECK(refusal("pool") == "must have layer 1 in the form `pool SIZE`, got `pool`");
+  CHECK(refusal("dense 1000000000") ==
         "must have numbers up to 1048576 in layer 1, got `dense 1000000000`");
-  CHECK(complaint("relu 3") == "must have layer 1 in the form `relu`, got `relu 3`");
-  CHECK(complaint("dropout 1") ==
+  CHECK(refusal("relu 3") == "must have layer 1 in the form `relu`, got `relu 3`");
+  CHECK(refusal("dropout 1") ==
         "must have layer 1 in the form `dropout PROBABILITY`, got `dropout 1`");
-  CHECK(complaint("dropout -0.1").starts_with("must have layer 1"));
-  CHECK(complaint("dropout nan").starts_with("must have layer 1"));
-  CHECK(complaint("dropout 1e-5").starts_with("must have layer 1"));
-  CHECK(complaint("dropout 2e-5, dropout 0") == "no error");
-  CHECK(complaint("dense 2.5").starts_with("must have layer 1"));
-  CHECK(complaint("residual 16").starts_with("must have layer 1"));
+  CHECK(refusal("dropout -0.1").starts_with("must have layer 1"));
+  CHECK(refusal("dropout nan").starts_with("must have layer 1"));
+  CHECK(refusal("dropout 1e-5").starts_with("must have layer 1"));
+  CHECK(refusal("dropout 2e-5, dropout 0") == "no error");
+  CHECK(refusal("dense 2.5").starts_with("must have layer 1"));
+  CHECK(refusal("residual 16").starts_with("must have layer 1"));
   CHECK(parse_cnn_layers("residual 16 8 /16")[0].stride == 16);
   for (const char* wide : {"residual 16 8 /17", "conv 32 3x3 /17"})
-    CHECK_MESSAGE(complaint(wide).starts_with("must have layer 1"), wide);
-  CHECK(complaint("relu, desne 3") ==
+    CHECK_MESSAGE(refusal(wide).starts_with("must have layer 1"), wide);
+  CHECK(refusal("relu, desne 3") ==
         "must be layers of conv, relu, pool, average, batchnorm, groupnorm, dropout, dense, "
         "residual, got `desne 3` as layer 2; did you mean dense?");
-  CHECK(complaint("relu,,relu") == "must be layers separated by commas, got nothing as layer 2");
-  CHECK(complaint("") == "must be layers separated by commas, got nothing as layer 1");
+  CHECK(refusal("relu,,relu") == "must be layers separated by commas, got nothing as layer 2");
+  CHECK(refusal("") == "must be layers separated by commas, got nothing as layer 1");
 }
 
 TEST_CASE("layers that do not fit the image are named, with what they meet") {
-  CHECK(complaint("pool 2, conv 8 5x5") ==
+  CHECK(refusal("pool 2, conv 8 5x5") ==
         "must have kernels that fit into the image, got layer 2, `conv 8 5x5`, on 4 x 4");
-  CHECK(complaint("conv 8 4x3 same") ==
+  CHECK(refusal("conv 8 4x3 same") ==
         "must have kernels of odd height and width with `same`, got layer 1, `conv 8 4x3 same`");
-  CHECK(complaint("pool 9") ==
+  CHECK(refusal("pool 9") ==
         "must have pools that fit into the image, got layer 1, `pool 9`, on 8 x 8");
-  CHECK(complaint("groupnorm 3") ==
+  CHECK(refusal("groupnorm 3") ==
         "must have groups that divide the channels, got layer 1, `groupnorm 3`, on 4 channels");
-  CHECK(complaint("dense 8, groupnorm 8") ==
+  CHECK(refusal("dense 8, groupnorm 8") ==
         "must have groups of more than one number, which is 0 when normalized, got layer 2, "
         "`groupnorm 8`, on 1 x 1 x 8");
-  CHECK(complaint("dense 8, groupnorm 4") == "no error");
-  CHECK(complaint("residual 9 2").starts_with("must have groups that divide the channels"));
-  CHECK(complaint("dense 1000000, dense 1000000").starts_with("must have at most 2147483647"));
-  CHECK(complaint("conv 1048576 1x1", {64, 64, 1}) ==
+  CHECK(refusal("dense 8, groupnorm 4") == "no error");
+  CHECK(refusal("residual 9 2").starts_with("must have groups that divide the channels"));
+  CHECK(refusal("dense 1000000, dense 1000000").starts_with("must have at most 2147483647"));
+  CHECK(refusal("conv 1048576 1x1", {64, 64, 1}) ==
         "must have at most 2147483647 numbers per sample between layers, got 4294967296 after "
         "layer 1, `conv 1048576 1x1`");
-  CHECK(complaint("conv 8 5x5 same, pool 8, dense 3") == "no error");
+  CHECK(refusal("conv 8 5x5 same, pool 8, dense 3") == "no error");
 }
 
 TEST_CASE("the presets have the sizes of the networks that they are named after") {

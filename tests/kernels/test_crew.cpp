@@ -17,9 +17,12 @@
 #include "kernels/dense/dense.hpp"
 #include "kernels/divided_products.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/floats.hpp"
 
 namespace starling::test_crew {
 namespace {
+
+using test::random_floats;
 
 /// The last threads of a crew, which help the others until the end.
 class Helpers {
@@ -41,12 +44,6 @@ class Helpers {
   Crew& crew_;
   std::vector<std::thread> threads_;
 };
-
-std::vector<float> random_floats(Random& random, std::size_t count) {
-  std::vector<float> floats(count);
-  for (float& value : floats) value = static_cast<float>(random.uniform()) - 0.5f;
-  return floats;
-}
 
 }  // namespace
 

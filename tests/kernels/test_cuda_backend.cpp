@@ -19,23 +19,19 @@
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "tests/kernels/cuda_rig.hpp"
+#include "tests/kernels/floats.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_cuda_backend {
 using namespace transforms;
 using test::DeviceRow;
+using test::random_floats;
 
 namespace {
 
 using Values = std::vector<float>;
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-
-Values random_values(std::size_t size, std::uint64_t seed) {
-  Random random(seed, "values");
-  Values values(size);
-  for (float& v : values) v = static_cast<float>(random.normal());
-  return values;
-}
 
 /// Few magnitudes, so that many are equal; zeros of both signs, subnormals.
 Values coarse_values(std::size_t size, std::uint64_t seed) {
@@ -48,7 +44,7 @@ Values coarse_values(std::size_t size, std::uint64_t seed) {
 
 /// Some entries not finite.
 Values wild_values(std::size_t size, std::uint64_t seed) {
-  Values values = random_values(size, seed);
+  Values values = random_floats(size, seed);
   Random random(seed, "wild values");
   for (const float wild : {infinity, -infinity, nan, 3e38F}) values[random.below(size)] = wild;
   return values;
@@ -136,7 +132,7 @@ TEST_CASE("cuda: linear combinations are the CPU's, bit for bit") {
     const auto first = static_cast<std::uint32_t>(gpu_terms.size());
     for (std::size_t t = 0; t < c.terms; ++t) {
       const auto factor = static_cast<float>(random.normal());
-      host.push_back(random_values(c.length, 100 + t));
+      host.push_back(random_floats(c.length, 100 + t));
       rows.emplace_back(*rig.device, host.back(), c.offset);
       gpu_terms.push_back({rows.back().row().data(), factor});
       cpu_terms.push_back({host.back().data(), factor});
@@ -181,7 +177,7 @@ TEST_CASE("cuda: one term with factor one is copied bit for bit, codes that look
 TEST_CASE("cuda: distances are the CPU's, bit for bit") {
   Rig rig;
   for (const std::size_t size : {1, 15, 16, 17, 255, 1023, 1024, 1025, 2048, 2049, 10000}) {
-    const Values a = random_values(size, 1), b = coarse_values(size, 2);
+    const Values a = random_floats(size, 1), b = coarse_values(size, 2);
     const DeviceRow p(*rig.device, a), q(*rig.device, b, 3);
     double expected = -1, first = -2, second = -2;
     const DistanceJob job{a.data(), b.data(), &expected, static_cast<std::uint32_t>(size)};
@@ -202,8 +198,8 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
   for (int words = 0; words < 3; ++words) stream();  // in the middle of a block of four words
   for (const std::size_t size : {1, 2, 31, 33, 257, 2049, 5000}) {
     const auto d = static_cast<std::uint32_t>(size);
-    for (const Values& v : {random_values(size, 1), coarse_values(size, 2), wild_values(size, 3)}) {
-      const Values mask = coarse_values(size, 4), other = random_values(size, 5);
+    for (const Values& v : {random_floats(size, 1), coarse_values(size, 2), wild_values(size, 3)}) {
+      const Values mask = coarse_values(size, 4), other = random_floats(size, 5);
       const auto check = [&](const Transform& transform, const std::vector<Values>& inputs) {
         transforms_seen.insert(transform.index());
         rig.check(transform, inputs);
@@ -280,7 +276,7 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
   }
   // Matrices of 1, one panel, a bit more, several panels.
   for (const auto& [rows, columns] : {std::pair{1U, 1U}, {3U, 32U}, {70U, 33U}, {9U, 100U}}) {
-    const Values a = random_values(rows * columns, 8), b = random_values(rows * columns, 9);
+    const Values a = random_floats(rows * columns, 8), b = random_floats(rows * columns, 9);
     for (const Transform& transform :
          {Transform(PanelsToRows{rows, columns}), Transform(RowsToPanels{rows, columns}),
           Transform(PanelsToRows{rows, columns, true}),
@@ -293,7 +289,7 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
     rig.check(MatrixProduct{rows, columns, rows, false, true}, {a, b});
     rig.check(MatrixProduct{columns, rows, columns, true, false}, {a, b});
     rig.check(MatrixProduct{1, rows * columns, 1}, {a, b});
-    rig.check(MatrixProduct{columns, rows, 1, true, true}, {a, random_values(rows, 10)});
+    rig.check(MatrixProduct{columns, rows, 1, true, true}, {a, random_floats(rows, 10)});
     for (const float delta : {0.0F, 0.3F, 1.0F, 3.0F, 100.0F}) {
       const ProjectStep project{.rows = rows,
                                 .columns = columns,
@@ -302,7 +298,7 @@ TEST_CASE("cuda: every transform and measure is the CPU's, bit for bit") {
                                 .decay = 0.3F,
                                 .projected_decay = 0.03F};
       transforms_seen.insert(Transform(project).index());
-      rig.check(project, {a, b, random_values(a.size(), 11)}, 1);
+      rig.check(project, {a, b, random_floats(a.size(), 11)}, 1);
       rig.check(project, {a, coarse_values(a.size(), 12), coarse_values(a.size(), 13)});
       rig.check(project, {wild_values(a.size(), 14), b, Values(a.size(), 0.0F)});
       rig.check(project, {a, wild_values(a.size(), 15), b});
@@ -335,7 +331,7 @@ TEST_CASE("cuda: many transforms of one call, of all kinds, do not meet") {
   std::vector<TransformJob> gpu_jobs, cpu_jobs;
   for (std::size_t j = 0; j < 40; ++j) {
     const Transform& transform = kinds[j % std::size(kinds)];
-    host.push_back(random_values(size, j));
+    host.push_back(random_floats(size, j));
     const std::size_t sizes[] = {size};
     expected.emplace_back(result_size(transform, sizes), -7);
     cpu_jobs.push_back({.transform = &transform, .inputs = {host.back()}, .out = expected.back()});
@@ -365,7 +361,7 @@ TEST_CASE("cuda: the largest of rows of any length in one call, cut into pieces"
   for (const std::size_t size : sizes) {
     const auto d = static_cast<std::uint32_t>(size);
     // What is listed: a little, all of a few magnitudes, all of the row.
-    for (const Values& v : {random_values(size, 1), coarse_values(size, 2), Values(size, -2.5F)}) {
+    for (const Values& v : {random_floats(size, 1), coarse_values(size, 2), Values(size, -2.5F)}) {
       for (const std::uint32_t count : {d / 100, d - d / 3}) {
         const std::size_t j = host.size();
         transforms.emplace_back(KeepLargest{count, 3});
@@ -396,7 +392,7 @@ TEST_CASE("cuda: levels and floats of four bits, of rows cut into pieces") {
   Random fresh(7, "test"), begun = fresh;
   begun();
   for (const std::size_t size : {piece - 1, piece, piece + 1, 2 * piece + 77}) {
-    for (const Values& v : {random_values(size, 1), wild_values(size, 3)}) {
+    for (const Values& v : {random_floats(size, 1), wild_values(size, 3)}) {
       // Of a bucket: a number, a power of two, whole buckets in shorter pieces, buckets that pieces cut, all.
       for (const std::uint32_t bucket : {1U, 512U, 1000U, 1001U, 20000U}) {
         for (const std::uint32_t levels : {1U, 7U, 127U, 255U, 32767U}) {  // fields of 2 to 16 bits
@@ -415,7 +411,7 @@ TEST_CASE("cuda: signs and their means, of rows around the tiles that they are a
   constexpr std::size_t tile = cuda::lane_tile;
   for (const std::size_t size : {tile - 1, tile, tile + 1, 3 * tile + 33}) {
     const auto d = static_cast<std::uint32_t>(size);
-    for (const Values& v : {random_values(size, 1), coarse_values(size, 2), wild_values(size, 3)}) {
+    for (const Values& v : {random_floats(size, 1), coarse_values(size, 2), wild_values(size, 3)}) {
       for (const bool is_symmetric : {false, true}) {
         rig.check(ToSigns{is_symmetric, d}, {v}, 1);
         rig.check(ToSigns{is_symmetric, d / 2}, {v});
@@ -435,7 +431,7 @@ TEST_CASE("cuda: numbers of 16 bits begin at any float") {
 
 TEST_CASE("cuda: what is written is read back, in pieces of the staging memory") {
   Rig rig;
-  const Values from = random_values((std::size_t{20} << 20) / sizeof(float) + 5, 1);  // 2.5 pieces
+  const Values from = random_floats((std::size_t{20} << 20) / sizeof(float) + 5, 1);  // 2.5 pieces
   float* row = rig.gpu.allocate(from.size());
   rig.gpu.write(row, from);
   Values to(from.size());
@@ -467,44 +463,31 @@ TEST_CASE("cuda: out of memory is a sentence with the arithmetic, and nothing is
   Rig rig;
   if (!test::is_emulated(*rig.device)) return;
   float* block = rig.gpu.allocate(1000);
-  try {
-    rig.gpu.allocate(300000);
-    FAIL("1,200,000 bytes of 1,000,000");
-  } catch (const Error& error) {
-    CHECK(
-        std::string(error.what()) ==
+  CHECK(test::message_of([&] { rig.gpu.allocate(300000); }) ==
         "emulated device: asked for 1200000 bytes for vectors, got none (no memory left "
         "(emulated)); 4000 are in use by this process, 995904 free, 1000000 in all: take a smaller "
         "run.window, fewer nodes or a smaller model, end what else uses the GPU, or set "
         "run.device = cpu");
-  }
   rig.gpu.release(block, 1000);
   rig.gpu.release(rig.gpu.allocate(240000), 240000);
 }
 
 TEST_CASE("cuda: whatever is missing is named in one sentence") {
-  const auto answer = [] {
-    try {
-      test::open_device();
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("a device");
-  };
-  if (answer() != "a device" || !test::is_emulated(*test::open_device())) return;
+  const auto refusal = [] { return test::message_of([] { test::open_device(); }); };
+  if (refusal() != "no error" || !test::is_emulated(*test::open_device())) return;
   {
     const test::Environment fault("STARLING_EMULATED_FAULT", "driver");
-    CHECK(answer() == "no GPU can be used: no NVIDIA driver (emulated)");
+    CHECK(refusal() == "no GPU can be used: no NVIDIA driver (emulated)");
   }
   {
     const test::Environment fault("STARLING_EMULATED_FAULT", "version");
-    CHECK(answer().find(".so was built from other sources (") != std::string::npos);
+    CHECK(refusal().find(".so was built from other sources (") != std::string::npos);
   }
   {
     const test::Environment elsewhere("STARLING_CUDA_PLUGIN", "/nowhere/starling_cuda.so");
-    CHECK(answer().find("the GPU plug-in cannot be loaded: /nowhere/starling_cuda.so") == 0);
+    CHECK(refusal().starts_with("the GPU plug-in cannot be loaded: /nowhere/starling_cuda.so"));
   }
-  CHECK(answer() == "a device");  // open_device() names the emulated one again
+  CHECK(refusal() == "no error");  // open_device() names the emulated one again
 }
 
 }  // namespace starling::test_cuda_backend

@@ -9,8 +9,8 @@
 
 #include "kernels/data/made_regression.hpp"
 #include "kernels/linear.hpp"
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/relative.hpp"
 
 namespace starling::test_linear {
@@ -155,9 +155,7 @@ TEST_CASE("gradient descent on a linear regression ends at the solution of the n
 
 TEST_CASE("wrong settings of a linear regression are errors at their place in the scenario") {
   const auto refused = [](const char* key, const char* value, NodeId nodes, const char* message) {
-    const Section section("workload", "test.ini:1",
-                          {{"kind", "linear", "test.ini:2"}, {key, value, "test.ini:7"}});
-    CHECK_THROWS_WITH_AS(workloads::find(section).make(section, nodes, 1),
+    CHECK_THROWS_WITH_AS(test::make_workload("linear", {{key, value}}, nodes),
                          doctest::Contains(message), ScenarioError);
   };
   refused("features", "0", 2, "test.ini:7: workload.features must be from 1 to 1048576, got 0");

@@ -14,9 +14,9 @@
 #include <omp.h>
 
 #include "kernels/mlp.hpp"
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_mlp {
 namespace {
@@ -354,13 +354,6 @@ TEST_CASE("a gradient that is not finite makes the loss NaN, stored or summed") 
   }
 }
 
-std::unique_ptr<Workload> make(const std::string& kind, std::vector<Setting> settings,
-                               NodeId nodes) {
-  settings.push_back({"kind", kind, "test.ini:2"});
-  const Section section("workload", "test.ini:1", std::move(settings));
-  return workloads::find(section).make(section, nodes, 1);
-}
-
 double accuracy_after_training(const Workload& workload, int steps, float learning_rate) {
   auto x = initial_model(workload);
   for (int k = 0; k < steps; ++k) {
@@ -373,24 +366,29 @@ double accuracy_after_training(const Workload& workload, int steps, float learni
 }
 
 TEST_CASE("one node learns the digits: over 90 % of the test samples are right after 500 steps") {
-  const auto mlp =
-      make("mlp", {{"dataset", "digits", "test.ini:3"}, {"hidden", "32", "test.ini:4"}}, 1);
+  const auto mlp = test::make_workload("mlp", {{"dataset", "digits"}, {"hidden", "32"}});
   CHECK(mlp->facts().parameters == 64 * 32 + 32 + 32 * 10 + 10);
   CHECK(mlp->facts().has_accuracy);
   CHECK(accuracy_after_training(*mlp, 500, 0.1f) > 0.9);
-  const auto softmax = make("softmax", {{"dataset", "digits", "test.ini:3"}}, 1);
+  const auto softmax = test::make_workload("softmax", {{"dataset", "digits"}});
   CHECK(softmax->facts().parameters == 64 * 10 + 10);
   CHECK(accuracy_after_training(*softmax, 500, 0.1f) > 0.9);
 }
 
 TEST_CASE("wrong settings are errors at their place in the scenario") {
-  CHECK_THROWS_WITH_AS(make("mlp", {{"hidden", "32, 0", "test.ini:4"}}, 1),
-                       doctest::Contains("test.ini:4"), ScenarioError);
-  CHECK_THROWS_WITH_AS(make("mlp", {{"hidden", "2.5", "test.ini:4"}}, 1),
-                       doctest::Contains("hidden"), ScenarioError);
-  CHECK_THROWS_WITH_AS(make("mlp", {{"batch_size", "0", "test.ini:5"}}, 1),
-                       doctest::Contains("batch_size"), ScenarioError);
-  CHECK_THROWS_AS(make("softmax", {{"hidden", "32", "test.ini:4"}}, 1), ScenarioError);
+  CHECK_THROWS_WITH_AS(test::make_workload("mlp", {{"hidden", "32, 0"}}),
+                       "test.ini:7: workload.hidden must be whole numbers from 1 to 1048576, got 0",
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      test::make_workload("mlp", {{"hidden", "2.5"}}),
+      "test.ini:7: workload.hidden must be whole numbers from 1 to 1048576, got 2.5",
+      ScenarioError);
+  CHECK_THROWS_WITH_AS(test::make_workload("mlp", {{"batch_size", "0"}}),
+                       "test.ini:7: workload.batch_size must be from 1 to 1048576, got 0",
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(test::make_workload("softmax", {{"hidden", "32"}}),
+                       doctest::Contains("test.ini:7: workload.hidden is not a key here"),
+                       ScenarioError);
 }
 
 }  // namespace

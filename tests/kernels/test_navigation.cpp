@@ -14,8 +14,8 @@
 #include <doctest/doctest.h>
 
 #include "kernels/navigation.hpp"
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_navigation {
 namespace {
@@ -357,12 +357,10 @@ TEST_CASE("a diverged policy has a loss that is not finite") {
 
 TEST_CASE("wrong settings of navigation are errors at their place in the scenario") {
   const auto wrong = [](const std::string& key, const std::string& value, const char* message) {
-    const Section section("workload", "test.ini:1",
-                          {{"kind", "navigation", "test.ini:2"}, {key, value, "test.ini:3"}});
-    CHECK_THROWS_WITH_AS(workloads::find(section).make(section, 1, 1), doctest::Contains(message),
-                         ScenarioError);
+    CHECK_THROWS_WITH_AS(test::make_workload("navigation", {{key, value}}),
+                         doctest::Contains(message), ScenarioError);
   };
-  wrong("side", "1", "test.ini:3: workload.side must be from 2 to 256, got 1");
+  wrong("side", "1", "test.ini:7: workload.side must be from 2 to 256, got 1");
   wrong("obstacles", "0.95", "workload.obstacles must be from 0 to 0.9, got 0.95");
   wrong("discount", "1.5", "workload.discount must be from 0 to 1, got 1.5");
   wrong("hidden", "0", "workload.hidden must be whole numbers");

@@ -2,32 +2,22 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
 
 #include <doctest/doctest.h>
 
 #include "kernels/quadratic.hpp"
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/relative.hpp"
 #include "tests/support/temporary_directory.hpp"
-
-namespace starling::workloads {
-std::unique_ptr<Workload> quadratic(const Section& section, NodeId nodes, std::uint64_t seed);
-}
 
 namespace starling::test_quadratic {
 namespace {
 
 /// The quadratic that a section with these keys makes.
-Quadratic make(const std::map<std::string, std::string>& keys, NodeId nodes,
-               std::uint64_t seed = 1) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  const auto workload =
-      workloads::quadratic(Section("workload", "test.ini:1", settings), nodes, seed);
-  return dynamic_cast<Quadratic&>(*workload);
+Quadratic make(const test::Keys& keys, NodeId nodes, std::uint64_t seed = 1) {
+  return dynamic_cast<Quadratic&>(*test::make_workload("quadratic", keys, nodes, seed));
 }
 
 struct Answer {
@@ -189,7 +179,7 @@ TEST_CASE("equal curvature and no spread make all nodes the same") {
 }
 
 TEST_CASE("curvatures lie in their range, and problems are named by their seed") {
-  const std::map<std::string, std::string> keys = {{"dimension", "50"}, {"start_spread", "1"}};
+  const test::Keys keys = {{"dimension", "50"}, {"start_spread", "1"}};
   const Quadratic one = make(keys, 20, 1), again = make(keys, 20, 1), other = make(keys, 20, 2);
   float least = 9, most = 0;
   for (NodeId i = 0; i < 20; ++i) {
@@ -212,7 +202,7 @@ TEST_CASE("curvatures lie in their range, and problems are named by their seed")
 }
 
 TEST_CASE("wrong settings of a quadratic are located in the scenario") {
-  const auto wrong = [](const std::map<std::string, std::string>& keys, const char* message) {
+  const auto wrong = [](const test::Keys& keys, const char* message) {
     CHECK_THROWS_WITH_AS(make(keys, 2), message, ScenarioError);
   };
   wrong({{"dimension", "0"}}, "test.ini:7: workload.dimension must be from 1 to 2147483647, got 0");
@@ -240,8 +230,7 @@ TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   const std::string path = directory.path("start.txt");
   const std::string where = "test.ini:7: workload.start_file " + path;
   const auto write = [&path](const std::string& text) { std::ofstream(path) << text; };
-  std::map<std::string, std::string> keys = {
-      {"dimension", "3"}, {"start", "20"}, {"start_file", path}};
+  test::Keys keys = {{"dimension", "3"}, {"start", "20"}, {"start_file", path}};
   const auto start = [&keys] {
     std::vector<float> x(3);
     make(keys, 1).initial_model(x);
@@ -249,7 +238,7 @@ TEST_CASE("a start may come from a file, as many numbers as coordinates") {
   };
   write("# three\n1.5\n-2\n0.25\n");
   CHECK(start() == std::vector<float>{21.5f, 18, 20.25f});
-  keys["start_spread"] = "2";
+  keys.emplace_back("start_spread", "2");
   CHECK(start() == std::vector<float>{23, 16, 20.5f});
   write("1\n2\n");
   CHECK_THROWS_WITH_AS(start(), (where + ": expected 3 numbers, found 2").c_str(), ScenarioError);

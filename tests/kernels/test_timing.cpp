@@ -1,21 +1,17 @@
 // The workload without numbers: its sizes.
-#include <map>
 #include <memory>
 #include <numeric>
 
 #include <doctest/doctest.h>
 
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_timing {
 namespace {
 
-std::unique_ptr<Workload> make(const std::map<std::string, std::string>& keys, NodeId nodes = 4) {
-  std::vector<Setting> settings = {{"kind", "timing", "test.ini:6"}};
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  const Section section("workload", "test.ini:1", settings);
-  return workloads::find(section).make(section, nodes, 1);
+std::unique_ptr<Workload> make(const test::Keys& keys) {
+  return test::make_workload("timing", keys, 4);
 }
 
 }  // namespace
@@ -93,7 +89,7 @@ TEST_CASE("a list of tensors says the size of the model if no other key does") {
 }
 
 TEST_CASE("wrong sizes are located in the scenario") {
-  const auto wrong = [](const std::map<std::string, std::string>& keys, const char* message) {
+  const auto wrong = [](const test::Keys& keys, const char* message) {
     CHECK_THROWS_WITH_AS(make(keys), message, ScenarioError);
   };
   wrong({{"parameters", "-1"}},

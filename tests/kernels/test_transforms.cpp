@@ -11,9 +11,11 @@
 #include "kernels/cpu_backend.hpp"
 #include "kernels/dense/dense.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/floats.hpp"
 
 namespace starling::test_transforms {
 using namespace transforms;
+using test::random_floats;
 
 namespace {
 
@@ -43,13 +45,6 @@ double measure(const Measure& what, const std::vector<Values>& inputs) {
   return out;
 }
 
-Values random_values(std::size_t size, std::uint64_t seed, double scale = 1) {
-  Random random(seed, "values");
-  Values values(size);
-  for (float& v : values) v = static_cast<float>(scale * random.normal());
-  return values;
-}
-
 double norm(const Values& v) {
   double sum = 0;
   for (const float x : v) sum += static_cast<double>(x) * x;
@@ -62,7 +57,7 @@ const Random stream(7, "test");
 
 TEST_CASE("the largest entries are those a stable sort by magnitude puts last") {
   for (const std::size_t size : {1UL, 5UL, 100UL, 4097UL}) {
-    Values v = random_values(size, size);
+    Values v = random_floats(size, size);
     if (size > 10) {  // ties, zeros of both signs, numbers too small to be normal
       v[3] = v[7] = -v[9];
       v[1] = -0.0F;
@@ -157,7 +152,7 @@ TEST_CASE("floats of four bits: the nearest power of two below the largest, or z
 }
 
 TEST_CASE("a hash sees every bit and every place") {
-  const Values v = random_values(100, 41);
+  const Values v = random_floats(100, 41);
   const float hash = apply(Hash{}, {v})[0];
   CHECK(hash == apply(Hash{}, {v})[0]);
   CHECK(hash == std::floor(hash));
@@ -189,7 +184,7 @@ TEST_CASE("a rotation keeps lengths, spreads one entry over a power of two, and 
     CHECK(apply(Rotate{stream, true}, {turned}) == v);
   }
   // Signs are drawn, so two streams differ.
-  const Values v = random_values(1000, 43);
+  const Values v = random_floats(1000, 43);
   const Values turned = apply(Rotate{stream, false}, {v});
   CHECK(norm(turned) == doctest::Approx(norm(v)).epsilon(1e-6));
   CHECK(turned != apply(Rotate{Random(8, "test"), false}, {v}));
@@ -213,7 +208,7 @@ TEST_CASE(
   }
   // Each entry is 4 with probability 1/4: variance 3, so the mean of 4000 deviates by 0.0274; 5 sigma.
   for (const float s : sum) CHECK(std::abs(s / repetitions - 1) < 5 * 0.0274);
-  const Values v = random_values(size, 3);
+  const Values v = random_floats(size, 3);
   const Values back =
       apply(ScatterRandom{size, 1, stream}, {apply(GatherRandom{count, stream}, {v})});
   for (std::size_t i = 0; i < size; ++i) CHECK((back[i] == 0 || back[i] == v[i]));
@@ -287,7 +282,7 @@ TEST_CASE("half precision: exact for what fits, nearest even otherwise") {
   CHECK(back[4] == doctest::Approx(3e38).epsilon(0.004));
   CHECK(back[5] == 0x1p-133F);
 
-  const Values many = random_values(1000, 5, 10);
+  const Values many = random_floats(1000, 5, 10);
   const Values near = apply(FromHalf{false, 1000}, {apply(ToHalf{false}, {many})});
   for (std::size_t i = 0; i < many.size(); ++i)
     CHECK(std::fabs(near[i] - many[i]) <= std::fabs(many[i]) * 0x1p-11F + 0x1p-25F);
@@ -299,7 +294,7 @@ TEST_CASE("levels: exact on one-hot vectors, unbiased, never further than one le
     CHECK(apply(FromLevels{levels, 4, 1, 4},
                 {apply(ToLevels{levels, 4, false, stream}, {one_hot})}) == one_hot);
   }
-  const Values v = random_values(100, 9);
+  const Values v = random_floats(100, 9);
   std::vector<double> sum(v.size());
   constexpr int repetitions = 3000;
   for (int r = 0; r < repetitions; ++r) {
@@ -328,7 +323,7 @@ TEST_CASE(
     "signs with two values keep the sum, and two-valued vectors; symmetric ones keep the 1-norm") {
   const Values two{3, -1, 3, 3, -1};
   CHECK(apply(FromSigns{false, 5, 5}, {apply(ToSigns{false, 5}, {two})}) == two);
-  const Values v = random_values(1001, 13);
+  const Values v = random_floats(1001, 13);
   const Values back = apply(FromSigns{false, 1001, 1001}, {apply(ToSigns{false, 1001}, {v})});
   CHECK(std::accumulate(back.begin(), back.end(), 0.0) ==
         doctest::Approx(std::accumulate(v.begin(), v.end(), 0.0)).epsilon(1e-5));
@@ -340,7 +335,7 @@ TEST_CASE(
 }
 
 TEST_CASE("signs of buckets are those of each bucket alone") {
-  const Values v = random_values(103, 14);  // four buckets of 25, one of 3
+  const Values v = random_floats(103, 14);  // four buckets of 25, one of 3
   for (const bool is_symmetric : {false, true}) {
     const Values code = apply(ToSigns{is_symmetric, 25}, {v});
     CHECK(code.size() == (is_symmetric ? 5 : 10) + 4);
@@ -360,7 +355,7 @@ TEST_CASE("signs of buckets are those of each bucket alone") {
 TEST_CASE("a lattice point is found from any reference in range, and missed out of it") {
   const double cell = 0.01;
   const std::uint32_t bits = 8;  // right for |v - reference| < 0.01 * 255 / 2 = 1.275
-  const Values v = random_values(500, 17, 100);
+  const Values v = random_floats(500, 17, 100);
   for (const bool is_shifted : {false, true}) {
     const Values code = apply(ToColors{cell, bits, is_shifted, stream}, {v});
     CHECK(code.size() == 125);
@@ -402,7 +397,7 @@ TEST_CASE("matrix products, plain and transposed") {
 }
 
 TEST_CASE("orthonormal columns span the same; a dependent one becomes zero") {
-  const Values a = random_values(40, 29);  // 10 x 4
+  const Values a = random_floats(40, 29);  // 10 x 4
   const Values q = apply(Orthonormalize{10, 4}, {a});
   const Values gram = apply(MatrixProduct{4, 10, 4, true, false}, {q, q});
   for (std::size_t i = 0; i < 16; ++i) CHECK(std::fabs(gram[i] - (i % 5 == 0 ? 1.0 : 0.0)) < 1e-6);
@@ -416,7 +411,7 @@ TEST_CASE("orthonormal columns span the same; a dependent one becomes zero") {
 }
 
 TEST_CASE("weight panels to rows and back") {
-  const Values panels = random_values(3 * 70, 31);
+  const Values panels = random_floats(3 * 70, 31);
   const Values rows = apply(PanelsToRows{3, 70}, {panels});
   CHECK(rows[1 * 70 + 65] == panels[dense::weight_index(3, 70, 1, 65)]);
   CHECK(apply(RowsToPanels{3, 70}, {rows}) == panels);
@@ -431,10 +426,12 @@ TEST_CASE("clipping keeps directions and short vectors") {
   const Values clipped = apply(ClipNorm{1}, {v});
   CHECK(clipped[0] == doctest::Approx(0.6));
   CHECK(clipped[1] == doctest::Approx(-0.8));
-  CHECK(norm(apply(ClipNorm{0.5F}, {random_values(999, 37)})) == doctest::Approx(0.5));
+  CHECK(norm(apply(ClipNorm{0.5F}, {random_floats(999, 37)})) == doctest::Approx(0.5));
 }
 
-TEST_CASE("running squares and directions by them") {
+TEST_CASE(
+    "squares are added up with their weights; a direction is divided by their root, by none if it "
+    "is 0") {
   CHECK(apply(AddSquare{0.5F, 0.25F}, {{2, 4}, {2, -4}}) == Values{2, 6});
   // 2 * 3 / (sqrt(4 * 9) + 1) = 6 / 7; zero squares and no epsilon: no direction
   const Values d = apply(DivideByRoot{2, 4, 1}, {{3}, {9}});
@@ -485,8 +482,8 @@ TEST_CASE("a step loses what lies along weights that the gradient is at right an
     for (const double delta : {0.05, 0.8, 3.0}) {
       for (std::uint64_t seed = 0; seed < 6; ++seed) {
         const std::size_t size = std::size_t{rows} * columns;
-        const Values step = random_values(size, 3 * seed), g = random_values(size, 3 * seed + 1),
-                     w = random_values(size, 3 * seed + 2);
+        const Values step = random_floats(size, 3 * seed), g = random_floats(size, 3 * seed + 1),
+                     w = random_floats(size, 3 * seed + 2);
         const ProjectStep t{.rows = rows,
                             .columns = columns,
                             .delta = static_cast<float>(delta),

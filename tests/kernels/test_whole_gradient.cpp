@@ -8,19 +8,16 @@
 #include <omp.h>
 
 #include "kernels/cpu_backend.hpp"
-#include "kernels/registry.hpp"
 #include "sim/node/compute_graph.hpp"
+#include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_whole_gradient {
 namespace {
 
 constexpr std::size_t nodes = 6;
 
-std::unique_ptr<Workload> make(const std::vector<std::pair<std::string, std::string>>& keys) {
-  std::vector<Setting> settings;
-  for (const auto& [key, value] : keys) settings.push_back({key, value, "test.ini:2"});
-  const Section section("workload", "test.ini:1", std::move(settings));
-  return workloads::find(section).make(section, nodes, 1);
+std::unique_ptr<Workload> make(const std::string& kind, const test::Keys& keys) {
+  return test::make_workload(kind, keys, nodes);
 }
 
 /// Models and losses of all nodes after four rounds: momentum, and the mean of three neighbors.
@@ -55,17 +52,15 @@ std::vector<float> train(const Workload& workload, bool folds, GraphStatistics* 
 
 TEST_CASE("sums that are computed with a whole gradient have the bits of those that follow it") {
   const std::unique_ptr<Workload> workloads[] = {
-      make({{"kind", "mlp"}, {"dataset", "digits"}, {"hidden", "9"}}),
-      make({{"kind", "cnn"},
-            {"dataset", "digits"},
-            {"layers", "conv 4 3x3 same, batchnorm, relu, pool 2"},
-            {"batch_size", "5"}}),
-      make({{"kind", "transformer"},
-            {"dataset", "sequences"},
-            {"layers", "1"},
-            {"heads", "2"},
-            {"width", "8"},
-            {"batch_size", "3"}})};
+      make("mlp", {{"dataset", "digits"}, {"hidden", "9"}}),
+      make("cnn", {{"dataset", "digits"},
+                   {"layers", "conv 4 3x3 same, batchnorm, relu, pool 2"},
+                   {"batch_size", "5"}}),
+      make("transformer", {{"dataset", "sequences"},
+                           {"layers", "1"},
+                           {"heads", "2"},
+                           {"width", "8"},
+                           {"batch_size", "3"}})};
   const int all_threads = omp_get_max_threads();
   for (const auto& workload : workloads) {
     CAPTURE(workload->facts().description);
@@ -83,18 +78,17 @@ TEST_CASE("sums that are computed with a whole gradient have the bits of those t
 
 TEST_CASE("large gradients of few nodes, which threads share, have the bits of one thread's") {
   const std::unique_ptr<Workload> workloads[] = {
-      make({{"kind", "mlp"}, {"dataset", "digits"}, {"hidden", "600, 400"}}),
-      make({{"kind", "cnn"},
-            {"dataset", "digits"},
+      make("mlp", {{"dataset", "digits"}, {"hidden", "600, 400"}}),
+      make("cnn",
+           {{"dataset", "digits"},
             {"layers",
              "conv 16 3x3 same, batchnorm, relu, residual 32 4, dropout 0.2, residual 32 4 /2, "
              "conv 24 3x3 same, relu, pool 2, dense 90, relu"}}),
-      make({{"kind", "transformer"},
-            {"dataset", "sequences"},
-            {"layers", "2"},
-            {"heads", "4"},
-            {"width", "64"},
-            {"batch_size", "16"}})};
+      make("transformer", {{"dataset", "sequences"},
+                           {"layers", "2"},
+                           {"heads", "4"},
+                           {"width", "64"},
+                           {"batch_size", "16"}})};
   const int all_threads = omp_get_max_threads();
   for (const auto& workload : workloads) {
     CAPTURE(workload->facts().description);

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/engine/calendar.hpp"
-#include "sim/engine/network_model.hpp"
+#include "tests/network_models/test_clock.hpp"
 
 namespace starling::network_test {
 
@@ -28,7 +27,7 @@ struct ExchangeStep {
 /// What a node does, step by step.
 using Script = std::vector<ExchangeStep>;
 
-class ExchangeRun final : public NetworkClock {
+class ExchangeRun final : public TestClock {
  public:
   /// Node i starts at `start[i]` (all at 0 if empty). Runs to the end.
   ExchangeRun(NetworkModel& network, std::vector<Script> scripts, std::vector<Time> start = {})
@@ -37,34 +36,17 @@ class ExchangeRun final : public NetworkClock {
         scripts_(std::move(scripts)),
         step_(scripts_.size(), 0),
         open_(scripts_.size(), 0) {
-    for (std::size_t i = 0; i < scripts_.size(); ++i) {
-      calendar_.push(start.empty() ? Time{} : start[i], 3 * i);
-    }
-    while (!calendar_.empty()) {
-      const Event event = calendar_.pop();
-      now_ = event.time;
-      const std::uint64_t what = event.payload / 3;
-      if (event.payload % 3 == 0) {
-        begin(static_cast<NodeId>(what));
-      } else if (event.payload % 3 == 1) {
-        network_.on_timer(what, *this);
-      } else if (due_[what] == now_) {  // else it was put off
-        const auto [source, destination] = ends_[what];
-        free_.push_back(static_cast<std::uint32_t>(what));
-        done(source);
-        done(destination);
-      }
-    }
+    for (std::size_t i = 0; i < scripts_.size(); ++i)
+      set_start(start.empty() ? Time{} : start[i], i);
+    const auto on_start = [this](std::uint64_t node) { begin(static_cast<NodeId>(node)); };
+    const auto on_delivery = [this](std::uint32_t id) {
+      const auto [source, destination] = ends_[id];
+      free_.push_back(id);
+      done(source);
+      done(destination);
+    };
+    run(network_, on_start, on_delivery);
   }
-
-  Time now() const override { return now_; }
-  void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
-  void deliver(Time time, std::uint32_t id) override {
-    const bool has_event = due_[id] == Time{-time.time_since_epoch()};
-    due_[id] = time;
-    if (!has_event) calendar_.push(time, 3 * std::uint64_t{id} + 2);
-  }
-  void put_off(std::uint32_t id) override { due_[id] = Time{-due_[id].time_since_epoch()}; }
 
   double last_finish() const {
     double last = 0;
@@ -94,12 +76,12 @@ class ExchangeRun final : public NetworkClock {
   void begin(NodeId node) {
     const auto i = static_cast<std::size_t>(node);
     if (step_[i] == scripts_[i].size()) {
-      finish[i] = now_;
+      finish[i] = now();
       return;
     }
     const ExchangeStep& step = scripts_[i][step_[i]++];
     open_[i] = step.sends.size() + step.receives.size();
-    if (open_[i] == 0) return calendar_.push(now_, 3 * i);
+    if (open_[i] == 0) return set_start(now(), i);
     for (const NodeId peer : step.receives) {
       ++meetings_[pair(peer, node)].receives;
       meet(peer, node);
@@ -115,16 +97,14 @@ class ExchangeRun final : public NetworkClock {
     while (meeting.started < std::min(meeting.sends.size(), meeting.receives)) {
       const std::uint32_t id = take_id();
       ends_[id] = {source, destination};
-      due_[id] = Time::min();
       ++messages_;
-      network_.start({id, source, destination, meeting.sends[meeting.started++]}, *this);
+      send(network_, {id, source, destination, meeting.sends[meeting.started++]});
     }
   }
 
   std::uint32_t take_id() {
     if (free_.empty()) {
       ends_.emplace_back();
-      due_.emplace_back();
       return static_cast<std::uint32_t>(ends_.size() - 1);
     }
     const std::uint32_t id = free_.back();
@@ -142,11 +122,8 @@ class ExchangeRun final : public NetworkClock {
   std::vector<std::size_t> open_;  // (nodes), sends and receives of the present step still to come
   std::unordered_map<std::uint64_t, Meeting> meetings_;  // looked up only, by pair()
   std::vector<std::pair<NodeId, NodeId>> ends_;          // by id
-  std::vector<Time> due_;                                // by id; negative: put off
   std::vector<std::uint32_t> free_;                      // ids of messages that have arrived
   std::size_t messages_ = 0;
-  Calendar calendar_;
-  Time now_{};
 };
 
 // ----- patterns, `rounds` times over

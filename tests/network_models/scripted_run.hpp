@@ -1,8 +1,6 @@
-// Drives a network model alone: a list of transfers, each started at its time, on a calendar. This
-// is all of the engine that a network model ever sees, in a page.
+// Drives a network model alone: a list of transfers, each started at its time.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,8 +10,8 @@
 #include <doctest/doctest.h>
 
 #include "network_models/registry.hpp"
-#include "sim/engine/calendar.hpp"
-#include "sim/engine/network_model.hpp"
+#include "tests/network_models/test_clock.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::network_test {
 
@@ -38,77 +36,41 @@ inline Times in_ns(const Times& picoseconds) {
 }
 
 /// What a scenario says in [network].
-using Keys = std::vector<std::pair<std::string, std::string>>;
+using test::Keys;
 
 inline Keys with(Keys keys, const Keys& more) {
   keys.insert(keys.end(), more.begin(), more.end());
   return keys;
 }
 
-inline Section section(Keys keys) {
-  std::vector<Setting> settings;
-  for (auto& [key, text] : keys)
-    settings.push_back({std::move(key), std::move(text), "test.ini:1"});
-  return Section("network", "test.ini:0", std::move(settings));
-}
+inline Section section(const Keys& keys) { return test::section_of_keys("network", keys); }
 
-inline std::unique_ptr<NetworkModel> network(Keys keys, NodeId nodes) {
-  const Section keys_of_network = section(std::move(keys));
+inline std::unique_ptr<NetworkModel> network(const Keys& keys, NodeId nodes) {
+  const Section keys_of_network = section(keys);
   return network_models::find(keys_of_network).make(keys_of_network, nodes, 1);
 }
 
-class ScriptedRun final : public NetworkClock {
+class ScriptedRun final : public TestClock {
  public:
   /// Runs all transfers, to their end or `until` then; `starts[i]` has id i.
   ScriptedRun(NetworkModel& model, const std::vector<Start>& starts, Time until = Time::max())
-      : arrivals(starts.size(), -1),
-        deliveries(starts.size(), 0),
-        due_(starts.size(), Time::min()) {
-    for (std::size_t i = 0; i < starts.size(); ++i)
-      calendar_.push(Time{Duration{starts[i].time}}, 3 * i);
-    while (!calendar_.empty()) {
-      const Event event = calendar_.pop();
-      now_ = std::min(event.time, until);
-      if (event.time > until) return;
-      const std::uint64_t value = event.payload / 3;
-      if (event.payload % 3 == 0) {
-        const Start& start = starts[value];
-        model.start({static_cast<std::uint32_t>(value), start.source, start.destination,
-                     start.bytes, start.stream},
-                    *this);
-      } else if (event.payload % 3 == 1) {
-        model.on_timer(value, *this);
-      } else if (due_[value] == now_) {  // else it was put off
-        arrivals[value] = now_.time_since_epoch().count();
-        ++deliveries[value];
-        order.push_back(value);
-      } else if (due_[value] == Time{-now_.time_since_epoch()}) {
-        due_[value] = Time::min();  // its event has passed
-      }
-    }
-  }
-
-  Time now() const override { return now_; }
-  void set_timer(Time time, std::uint64_t cookie) override { calendar_.push(time, 3 * cookie + 1); }
-  void deliver(Time time, std::uint32_t id) override {
-    const bool has_event = due_[id] == Time{-time.time_since_epoch()};
-    due_[id] = time;
-    if (!has_event) calendar_.push(time, 3 * std::uint64_t{id} + 2);
-  }
-  void put_off(std::uint32_t id) override {
-    due_[id] = Time{-due_[id].time_since_epoch()};
-    ++put_offs;
+      : arrivals(starts.size(), -1), deliveries(starts.size(), 0) {
+    for (std::size_t i = 0; i < starts.size(); ++i) set_start(Time{Duration{starts[i].time}}, i);
+    const auto on_start = [&](std::uint64_t i) {
+      const Start& s = starts[i];
+      send(model, {static_cast<std::uint32_t>(i), s.source, s.destination, s.bytes, s.stream});
+    };
+    const auto on_delivery = [&](std::uint32_t id) {
+      arrivals[id] = now().time_since_epoch().count();
+      ++deliveries[id];
+      order.push_back(id);
+    };
+    run(model, on_start, on_delivery, until);
   }
 
   std::vector<std::int64_t> arrivals;  // (transfers), ps; -1 if never delivered
   std::vector<int> deliveries;         // (transfers), how often
-  int put_offs = 0;                    // deliveries announced and taken back
   std::vector<std::size_t> order;      // transfers as they were delivered
-
- private:
-  std::vector<Time> due_;  // negative: put off
-  Calendar calendar_;
-  Time now_{};
 };
 
 }  // namespace starling::network_test

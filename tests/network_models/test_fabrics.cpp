@@ -253,7 +253,7 @@ TEST_CASE(
   CHECK(into_top.size() == 4);
 }
 
-TEST_CASE("dragonfly: the ways by hand") {
+TEST_CASE("dragonfly: ways have the links that a drawing of three groups shows") {
   // p = 1, a = 2, h = 1, g = 3. Host i is at router i, group i / 2. Port j (= router j) of group i
   // leads to group i + 1 + j: router 0 up to the next group, where it arrives at port g - 2 - j =
   // 1, router 1.

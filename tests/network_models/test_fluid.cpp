@@ -317,7 +317,7 @@ TEST_CASE("fluid: mistakes in its keys are named") {
   CHECK_THROWS_WITH_AS(network_test::network({{"kind", "fluid"}, {"latency", "1 us"}}, 2),
                        doctest::Contains("network.bandwidth is missing"), ScenarioError);
   CHECK_THROWS_WITH_AS(network_test::network(with(simple, {{"k", "4"}}), 2),
-                       doctest::Contains("network.k"), ScenarioError);
+                       doctest::Contains("test.ini:7: network.k is not a key here"), ScenarioError);
   CHECK_THROWS_WITH_AS(
       network_test::network(
           {{"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {"cross_traffic", "2"}},

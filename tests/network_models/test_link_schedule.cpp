@@ -15,6 +15,7 @@
 #include "sim/base/error.hpp"
 #include "tests/network_models/scripted_run.hpp"
 #include "tests/network_models/simple_network.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_link_schedule {
@@ -30,15 +31,11 @@ Keys scheduled(const test::TemporaryDirectory& directory, const std::string& row
   return with(simple, {{"link_schedule", directory.write("s.csv", "time, link, factor\n" + rows)}});
 }
 
-std::string schedule_refusal(const std::string& rows) {
+std::string refusal(const std::string& rows) {
   const test::TemporaryDirectory directory;
-  try {
-    network_test::network(scheduled(directory, rows), 4);
-  } catch (const ScenarioError& error) {
-    const std::string start = "test.ini:1: network.link_schedule " + directory.path("s.csv");
-    return std::string(error.what()).substr(start.size());
-  }
-  return "accepted";
+  return test::behind("test.ini:7: network.link_schedule " + directory.path("s.csv"),
+                      test::message_of<ScenarioError>(
+                          [&] { network_test::network(scheduled(directory, rows), 4); }));
 }
 
 }  // namespace
@@ -290,13 +287,13 @@ TEST_CASE("fluid: links that are away most of the time are warned of") {
 }
 
 TEST_CASE("fluid: a schedule that is wrong is refused by file, line and rule") {
-  CHECK(schedule_refusal("1 us, host 0 up, -1\n") ==
+  CHECK(refusal("1 us, host 0 up, -1\n") ==
         ":2: expected a factor of the bandwidth from 0 on, found \"-1\"");
-  CHECK(schedule_refusal("1 us, host 0 up\n") == ":2: expected time, link, factor, found 2 cells");
-  CHECK(schedule_refusal("1, host 0 up, 1\n").starts_with(":2: the time must "));
-  CHECK(schedule_refusal("2 us, host 0 up, 0\n1 us, host 0 up, 1\n") ==
+  CHECK(refusal("1 us, host 0 up\n") == ":2: expected time, link, factor, found 2 cells");
+  CHECK(refusal("1, host 0 up, 1\n").starts_with(":2: the time must "));
+  CHECK(refusal("2 us, host 0 up, 0\n1 us, host 0 up, 1\n") ==
         ":3: expected rows in order of time, found 1 us after a later one");
-  CHECK(schedule_refusal("2 us, host 9 up, 0\n") ==
+  CHECK(refusal("2 us, host 9 up, 0\n") ==
         ":2: must name links of the fabric, from \"host 0 up\" to \"host 3 down\", got \"host 9 "
         "up\"");
 }

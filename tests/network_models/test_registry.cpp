@@ -129,11 +129,17 @@ TEST_CASE(
     CAPTURE(entry.name);
     auto keys = keys_of(entry.name);
     keys.emplace_back("latencyy", "1 us");
-    CHECK_THROWS_WITH_AS(network_test::network(keys, 4), doctest::Contains("network.latencyy"),
+    CHECK_THROWS_WITH_AS(network_test::network(keys, 4),
+                         doctest::Contains("test.ini:7: network.latencyy is not a key here"),
                          ScenarioError);
   }
-  CHECK_THROWS_WITH_AS(network_test::network({{"kind", "carrier_pigeon"}}, 4),
-                       doctest::Contains("carrier_pigeon"), ScenarioError);
+  std::string names;
+  for (const auto& entry : network_models::catalog())
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
+  const std::string expected =
+      "test.ini:7: network.kind must be one of " + names + ", got carrier_pigeon";
+  CHECK_THROWS_WITH_AS(network_test::network({{"kind", "carrier_pigeon"}}, 4), expected.c_str(),
+                       ScenarioError);
 }
 
 }  // namespace starling::test_registry

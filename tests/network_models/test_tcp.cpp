@@ -95,7 +95,7 @@ TEST_CASE("tcp: mistakes in factors by size are named") {
       CAPTURE(value);
       const Keys keys = {
           {"kind", "tcp"}, {"latency", "1 us"}, {"bandwidth", "1 GB/s"}, {key, value}};
-      const std::string words = "test.ini:1: network." + key;
+      const std::string words = "test.ini:7: network." + key;
       CHECK_THROWS_WITH_AS(network_test::network(keys, 3), doctest::Contains(words.c_str()),
                            ScenarioError);
       CHECK_THROWS_WITH_AS(network_test::network(keys, 3), doctest::Contains(complaint),

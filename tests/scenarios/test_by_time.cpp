@@ -12,8 +12,8 @@
 #include "scenarios/target.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/units.hpp"
+#include "tests/support/difference_of.hpp"
 #include "tests/support/program_run.hpp"
-#include "tests/support/same_content.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -300,8 +300,7 @@ TEST_CASE("a run whose steps are done has not ended at a later time, whatever ev
     Recorder run = test::run(text, limited);
     run.facts["scenario"] = whole.facts.at("scenario");  // without run.until
     CHECK_FALSE(run.facts.contains("ended"));
-    std::string difference;
-    CHECK_MESSAGE(test::same_content(run, whole, &difference), difference);
+    CHECK(test::difference_of(run, whole) == "");
   }
 }
 
@@ -440,8 +439,7 @@ TEST_CASE("a run that never gets to its target is the run without one") {
     const Recorder whole = run_algorithm("adpsgd", {by});
     Recorder run = run_algorithm("adpsgd", {by, "run.until_target=test_loss 1e-9"});
     run.facts["scenario"] = whole.facts.at("scenario");
-    std::string difference;
-    CHECK_MESSAGE(test::same_content(run, whole, &difference), difference);
+    CHECK(test::difference_of(run, whole) == "");
   }
 }
 

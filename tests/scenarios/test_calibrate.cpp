@@ -1,3 +1,4 @@
+// What is made of measured times of messages: lines through them, doubts, and the network that is written.
 #include <array>
 #include <string>
 

@@ -20,7 +20,8 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "tests/kernels/cuda_rig.hpp"
-#include "tests/support/same_content.hpp"
+#include "tests/support/difference_of.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -85,11 +86,6 @@ int run_in_pieces(Resumable& run, int pulses) {
   return pieces;
 }
 
-void check_equal(const Recorder& a, const Recorder& b) {
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(a, b, &difference), difference);
-}
-
 /// Checks that a scenario in `wanted` pieces, or one or two more, records what it does as a whole.
 void check_pieces(const std::string& text, const Overrides& overrides, int wanted) {
   Resumable whole(text, overrides);
@@ -103,16 +99,11 @@ void check_pieces(const std::string& text, const Overrides& overrides, int wante
   const int pieces = run_in_pieces(run, pulses / wanted - 1);
   CHECK(pieces >= wanted);
   whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];  // other folders
-  check_equal(run.outcome, whole.outcome);
+  CHECK(test::difference_of(run.outcome, whole.outcome) == "");
 }
 
-std::string error_of(Resumable& run, const std::string& version = "7") {
-  try {
-    run.go_on(1'000'000, version);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
+std::string refusal(Resumable& run, const std::string& version = "7") {
+  return test::message_of<std::exception>([&] { run.go_on(1'000'000, version); });
 }
 
 void damage(const std::string& path, std::size_t from_end) {
@@ -174,7 +165,7 @@ TEST_CASE("a run goes on with another number of threads") {
   Resumable whole(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(whole.go_on(1'000'000));
   whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];
-  check_equal(run.outcome, whole.outcome);
+  CHECK(test::difference_of(run.outcome, whole.outcome) == "");
 }
 
 TEST_CASE("cuda: a run on a device goes on there") {
@@ -226,7 +217,7 @@ TEST_CASE(
   Resumable whole(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(whole.go_on(1'000'000));
   whole.outcome.facts["scenario"] = run.outcome.facts["scenario"];
-  check_equal(run.outcome, whole.outcome);
+  CHECK(test::difference_of(run.outcome, whole.outcome) == "");
 }
 
 TEST_CASE("a run that writes one checkpoint after the other keeps the last two") {
@@ -289,14 +280,14 @@ TEST_CASE("the newest checkpoint is there at any moment from the first one on") 
 TEST_CASE("a checkpoint of another program, another scenario or other data is refused") {
   Resumable run(blobs, {"algorithm.kind=adpsgd"});
   REQUIRE(!run.go_on(3));
-  CHECK(error_of(run, "8") ==
+  CHECK(refusal(run, "8") ==
         run.newest() +
             ": was written by version 7 of the program, this is 8: a run goes on "
             "with the program that began it");
   run.overrides.emplace_back("algorithm.learning_rate=0.2");
-  CHECK(error_of(run) == run.newest() +
-                             ": is of another scenario (`learning_rate = 0.1` there, "
-                             "`learning_rate = 0.2` here)");
+  CHECK(refusal(run) == run.newest() +
+                            ": is of another scenario (`learning_rate = 0.1` there, "
+                            "`learning_rate = 0.2` here)");
 }
 
 TEST_CASE("a run goes on whose results and checkpoints lie beside the batches of CIFAR-10") {
@@ -314,7 +305,7 @@ TEST_CASE("a run goes on whose results and checkpoints lie beside the batches of
   run.overrides.push_back("workload.directory=" + run.directory.path(""));
   REQUIRE(!run.go_on(3));
   run.directory.write("notes.txt", "half way");
-  CHECK(error_of(run) == "no error");
+  CHECK(refusal(run) == "no error");
 }
 
 TEST_CASE("a run whose data have changed, be it where the timeline does not show it, is refused") {
@@ -338,7 +329,7 @@ TEST_CASE("a run whose data have changed, be it where the timeline does not show
   Resumable run(text, {"algorithm.kind=adpsgd"});
   REQUIRE(!run.go_on(3));
   write_digits(1);
-  CHECK(error_of(run) == run.newest() + ": " + path + " has changed since it was written");
+  CHECK(refusal(run) == run.newest() + ": " + path + " has changed since it was written");
   write_digits(0);
   CHECK(run.go_on(1'000'000));
 }
@@ -359,7 +350,7 @@ TEST_CASE("a replay that takes another way than the run is found out") {
   text.erase(text.find("gradient"), 16);
   REQUIRE(!run.go_on(6));
   write_times("seconds\n0.001\n0.004\n0.009\n");
-  CHECK(error_of(run).find("did not come to the checkpoint's place") != std::string::npos);
+  CHECK(refusal(run).find("did not come to the checkpoint's place") != std::string::npos);
 }
 
 TEST_CASE("the wall time of a run is that of all its pieces together") {
@@ -399,12 +390,7 @@ TEST_CASE("a file cut short or changed anywhere is no checkpoint") {
   const std::string path = run.directory.path("changed");
   const auto is_refused = [&](const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
-    try {
-      CheckpointFile file(path);
-    } catch (const Error&) {
-      return true;
-    }
-    return false;
+    return test::message_of([&] { CheckpointFile file(path); }) != "no error";
   };
   CHECK(!is_refused(whole));
   const std::size_t step = whole.size() / 97;

@@ -7,7 +7,7 @@
 #include "algorithms/registry.hpp"
 #include "sim/base/error.hpp"
 #include "tests/kernels/cuda_rig.hpp"
-#include "tests/support/same_content.hpp"
+#include "tests/support/difference_of.hpp"
 #include "tests/support/small_run.hpp"
 
 namespace starling::test_cuda {
@@ -34,9 +34,7 @@ void check_same(const std::string& text, const std::vector<std::string>& overrid
   const Recorder gpu = test::run(text, on_cuda(overrides));
   cpu.facts["scenario"] = gpu.facts.at("scenario");  // they differ in device, as they should
   CHECK(cpu.models == gpu.models);
-  std::string difference;
-  CHECK(test::same_content(cpu, gpu, &difference));
-  CHECK(difference == "");
+  CHECK(test::difference_of(cpu, gpu) == "");
   CHECK(gpu.machine.at("device").starts_with(test::open_device()->description()));
 }
 

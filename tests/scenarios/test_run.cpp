@@ -1,3 +1,4 @@
+// Whole runs: the same on any threads and in any window, their ends, good or bad, and what they record and tell.
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -11,8 +12,9 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/record/results_file.hpp"
+#include "tests/support/difference_of.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/program_run.hpp"
-#include "tests/support/same_content.hpp"
 #include "tests/support/simulated.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -34,17 +36,11 @@ const std::vector<std::string> some_algorithms{"adpsgd", "allreduce", "dpsgd", "
 /// Equal but for the scenario text, in which the overrides differ.
 void check_same(Recorder a, const Recorder& b) {
   a.facts["scenario"] = b.facts.at("scenario");
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(a, b, &difference), difference);
+  CHECK(test::difference_of(a, b) == "");
 }
 
-std::string error_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    test::run(text, overrides);
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "no error";
+std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  return test::message_of<std::exception>([&] { test::run(text, overrides); });
 }
 
 }  // namespace
@@ -206,7 +202,9 @@ TEST_CASE("what links carried is kept where the first attempt to save fails") {
        "run.save_models=yes", "run.output=" + directory.path("gone/links.h5")}));
   directory.write("gone", "not a folder");
   Run run(std::move(parts), {});
-  CHECK_THROWS_AS(run.simulate(), Error);
+  CHECK_THROWS_WITH_AS(
+      run.simulate(), (directory.path("gone/links.h5") + ": cannot write: Not a directory").c_str(),
+      Error);
   // 3 hosts, up and down, by which each node sends 4 models to two others.
   CHECK(run.recorder().links.size() == 6);
   CHECK(run.recorder().links[0].bytes > 0);
@@ -461,8 +459,7 @@ TEST_CASE("a results file runs again from itself and gives the same content") {
   silent.saves = false;
   Run again(assemble(Scenario::parse(saved.facts.at("scenario"), "test.ini")), silent);
   again.simulate();
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(again.recorder(), saved, &difference), difference);
+  CHECK(test::difference_of(again.recorder(), saved) == "");
 }
 
 TEST_CASE("a scenario with its defaults filled in, read again, is the same text") {
@@ -483,18 +480,19 @@ TEST_CASE("a scenario with its defaults filled in, read again, is the same text"
 
 TEST_CASE("a mistake in a scenario is one sentence with the place") {
   const std::string good = blobs + "kind = dpsgd\n";
-  CHECK(error_of(good) == "no error");
-  CHECK(error_of(good + "learning_rat = 1\n")
-            .find("test.ini:26: algorithm.learning_rat is not a key here") == 0);
-  CHECK(error_of(good, {"network.preset=99gbe"})
-            .find("command line: network.preset must be one of") == 0);
-  CHECK(error_of(good, {"compute.gradient=3 parsecs"})
-            .find("command line: compute.gradient must be") == 0);
-  CHECK(error_of(good, {"run.nodes=0"}).find("command line: run.nodes must be from 1") == 0);
-  CHECK(error_of(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") !=
+  CHECK(refusal(good) == "no error");
+  CHECK(refusal(good + "learning_rat = 1\n")
+            .starts_with("test.ini:26: algorithm.learning_rat is not a key here"));
+  CHECK(
+      refusal(good, {"network.preset=99gbe"}).find("command line: network.preset must be one of") ==
+      0);
+  CHECK(refusal(good, {"compute.gradient=3 parsecs"})
+            .starts_with("command line: compute.gradient must be"));
+  CHECK(refusal(good, {"run.nodes=0"}).starts_with("command line: run.nodes must be from 1"));
+  CHECK(refusal(good, {"workload.dataset=idx", "workload.directory=/nowhere"}).find("/nowhere") !=
         std::string::npos);
-  CHECK(error_of(good, {"tpology.kind=ring"}).find("tpology") != std::string::npos);
-  CHECK(error_of("[run]\nnodes = 4\n").find("run.steps is missing") != std::string::npos);
+  CHECK(refusal(good, {"tpology.kind=ring"}).find("tpology") != std::string::npos);
+  CHECK(refusal("[run]\nnodes = 4\n").find("run.steps is missing") != std::string::npos);
 }
 
 TEST_CASE("models without numbers cost events only, in either fidelity of collectives") {

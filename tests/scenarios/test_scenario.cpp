@@ -14,6 +14,7 @@
 #include "scenarios/scenario.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_scenario {
@@ -33,15 +34,8 @@ constexpr std::string_view ring =
     "[sweep]\n"                   // 11
     "run.nodes = 4, 8";           // 12, without a line end
 
-/// The message of the ScenarioError that reading `text` with `overrides` throws; empty if it throws
-/// none.
-std::string mistake(std::string_view text, const std::vector<std::string>& overrides = {}) {
-  try {
-    Scenario::parse(text, "ring.ini", overrides);
-  } catch (const ScenarioError& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal(std::string_view text, const std::vector<std::string>& overrides = {}) {
+  return test::message_of<ScenarioError>([&] { Scenario::parse(text, "ring.ini", overrides); });
 }
 
 std::string text_of(const Scenario& scenario, std::string_view section, std::string_view key) {
@@ -76,55 +70,52 @@ TEST_CASE("a byte order mark is skipped") {
 
 TEST_CASE("a wrong value is located at its line and a missing key at its section") {
   const Scenario scenario = Scenario::parse(ring, "ring.ini");
-  const auto message = [&](std::string_view section, std::string_view key) -> std::string {
-    try {
-      scenario.section(section).required<double>(key, "help");
-    } catch (const ScenarioError& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal_of = [&](std::string_view section, std::string_view key) {
+    return test::message_of<ScenarioError>(
+        [&] { scenario.section(section).required<double>(key, "help"); });
   };
-  CHECK(message("network", "file") == "ring.ini:9: network.file must be a number, got a=b#c.csv");
-  CHECK(message("run", "steps") ==
+  CHECK(refusal_of("network", "file") ==
+        "ring.ini:9: network.file must be a number, got a=b#c.csv");
+  CHECK(refusal_of("run", "steps") ==
         "ring.ini:3: run.steps is missing (not read so far: nodes, seed)");
-  CHECK(message("topology", "kind") ==
+  CHECK(refusal_of("topology", "kind") ==
         "ring.ini has no section [topology]: topology.kind is missing");
 }
 
 TEST_CASE("every malformed line is refused with its place") {
-  CHECK(mistake("nodes = 16\n[run]") == "ring.ini:1: nodes stands before the first [section]");
-  CHECK(mistake("[run]\n\nnodes 16") ==
+  CHECK(refusal("nodes = 16\n[run]") == "ring.ini:1: nodes stands before the first [section]");
+  CHECK(refusal("[run]\n\nnodes 16") ==
         "ring.ini:3: expected key = value or [section], got nodes 16");
-  CHECK(mistake("[run]\n = 16") == "ring.ini:2: expected a key before the =, got = 16");
-  CHECK(mistake("[run]\nnode count = 16") ==
+  CHECK(refusal("[run]\n = 16") == "ring.ini:2: expected a key before the =, got = 16");
+  CHECK(refusal("[run]\nnode count = 16") ==
         "ring.ini:2: a key has only letters, digits, _, - and dots, got node count");
   const std::string heading =
       "ring.ini:1: expected [section] with a name of letters, digits, _ and -, got ";
   for (const char* line : {"[", "[]", "[ ]", "[run", "[run] nodes = 16", "[run.more]", "[a b]"}) {
-    CHECK(mistake(line) == heading + line);
+    CHECK(refusal(line) == heading + line);
   }
-  CHECK(mistake("[run]\n" + std::string(100, 'x')) ==
+  CHECK(refusal("[run]\n" + std::string(100, 'x')) ==
         "ring.ini:2: expected key = value or [section], got " + std::string(60, 'x') + "...");
 }
 
 TEST_CASE("a duplicate names both places") {
-  CHECK(mistake("[run]\nsteps = 1\nseed = 1\nsteps = 1\n") ==
+  CHECK(refusal("[run]\nsteps = 1\nseed = 1\nsteps = 1\n") ==
         "ring.ini:4: run.steps is already set at ring.ini:2");
-  CHECK(mistake("[run]\n[network]\n[run]\n") ==
+  CHECK(refusal("[run]\n[network]\n[run]\n") ==
         "ring.ini:3: section [run] already begins at ring.ini:1");
   // The same key in two sections is no duplicate.
-  CHECK(mistake("[run]\nkind = a\n[network]\nkind = a\n") == "");
+  CHECK(refusal("[run]\nkind = a\n[network]\nkind = a\n") == "no error");
 }
 
 TEST_CASE("what is no text is refused") {
   using namespace std::string_literals;
-  CHECK(mistake("[run]\nname = a\0b\n"s) ==
+  CHECK(refusal("[run]\nname = a\0b\n"s) ==
         "ring.ini:2: expected a text file, got the control character 0x00");
-  CHECK(mistake("\x89HDF\r\n\x1a\n") ==
+  CHECK(refusal("\x89HDF\r\n\x1a\n") ==
         "ring.ini:1: expected key = value or [section], got \x89HDF");
-  CHECK(mistake(std::string((16 << 20) + 1, '#')) ==
+  CHECK(refusal(std::string((16 << 20) + 1, '#')) ==
         "ring.ini: is larger than 16 MiB, expected a scenario");
-  CHECK(mistake(std::string(16 << 20, '#')) == "");
+  CHECK(refusal(std::string(16 << 20, '#')) == "no error");
 }
 
 TEST_CASE("an override replaces a value and is located at the command line") {
@@ -154,7 +145,7 @@ TEST_CASE("default in place of a value takes away what the scenario or an includ
             .to_text() == without);
   CHECK(Scenario::parse(without, "ring.ini", {"algorithm.period=default", "run.seed= default"})
             .to_text() == without);
-  CHECK(mistake("[algorithm]\nkind = wagma\nkind = default\n") ==
+  CHECK(refusal("[algorithm]\nkind = wagma\nkind = default\n") ==
         "ring.ini:3: algorithm.kind is already set at ring.ini:2");
 
   const test::TemporaryDirectory directory;
@@ -167,12 +158,12 @@ TEST_CASE("default in place of a value takes away what the scenario or an includ
 TEST_CASE("a malformed override is refused") {
   for (const char* text : {"", "nodes", "nodes=3", "run.=3", ".nodes=3", "run.nodes"}) {
     CAPTURE(text);
-    CHECK(mistake(ring, {text}) ==
+    CHECK(refusal(ring, {text}) ==
           fmt::format("command line: expected section.key=value, got {}", text));
   }
-  CHECK(mistake(ring, {"=3"}) == "command line: expected a key before the =, got =3");
+  CHECK(refusal(ring, {"=3"}) == "command line: expected a key before the =, got =3");
   for (const char* value : {"#1", "a # b", "a\nb"}) {
-    CHECK(mistake(ring, {fmt::format("run.name={}", value)}) ==
+    CHECK(refusal(ring, {fmt::format("run.name={}", value)}) ==
           fmt::format("command line: run.name must be one line without a comment, got {}",
                       printable(value)));
   }
@@ -255,24 +246,19 @@ TEST_CASE("an included file gives sections that the including one overrides") {
       "swapped.ini", "include = machines/big.ini\ninclude = machines/base.ini\n[run]\nnodes = 2\n");
   CHECK(text_of(Scenario::read(swapped), "network", "latency") == "1 us");
 
-  const auto refusal = [](const std::string& file) -> std::string {
-    try {
-      Scenario::read(file);
-    } catch (const ScenarioError& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal_of = [](const std::string& file) {
+    return test::message_of<ScenarioError>([&] { Scenario::read(file); });
   };
   const std::string twice =
       directory.write("twice.ini", "include = machines/big.ini\n[compute]\nsigma = 2\nsigma = 3\n");
-  CHECK(refusal(twice) == twice + ":4: compute.sigma is already set at " + twice + ":3");
+  CHECK(refusal_of(twice) == twice + ":4: compute.sigma is already set at " + twice + ":3");
   const std::string gone = directory.write("gone.ini", "include = nowhere.ini\n");
-  CHECK(refusal(gone) == gone + ":1: cannot include: " + directory.path("nowhere.ini") +
-                             ": cannot open: No such file or directory");
+  CHECK(refusal_of(gone) == gone + ":1: cannot include: " + directory.path("nowhere.ini") +
+                                ": cannot open: No such file or directory");
   const std::string late = directory.write("late.ini", "[run]\nnodes = 2\ninclude = base.ini\n");
-  CHECK(refusal(late) == late + ":3: include must stand before the first [section]");
+  CHECK(refusal_of(late) == late + ":3: include must stand before the first [section]");
   const std::string circle = directory.write("circle.ini", "include = circle.ini\n");
-  CHECK(refusal(circle) == circle + ":1: more than 8 files include each other");
+  CHECK(refusal_of(circle) == circle + ":1: more than 8 files include each other");
 }
 
 TEST_CASE("a file is read from disk, and its directory resolves relative paths") {

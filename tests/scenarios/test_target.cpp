@@ -1,13 +1,14 @@
 // When a run gets to a target, between the rows of its evaluations.
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "scenarios/target.hpp"
+#include "sim/base/error.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_target {
 namespace {
@@ -33,13 +34,9 @@ void check_reached(const Recorder& recorder, const Target& target, double step) 
   CHECK(reached.bytes_sent == doctest::Approx(100 * step));
 }
 
-std::string fault_of(const std::string& text) {
-  try {
-    read_target(text, [](const std::string& what) { throw std::runtime_error(what); });
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal(const std::string& text) {
+  return test::message_of(
+      [&] { read_target(text, [](const std::string& what) { throw Error(what); }); });
 }
 
 }  // namespace
@@ -110,12 +107,12 @@ TEST_CASE("a target names a quality and a number, and is refused otherwise") {
                            "test_accuracy 90 %", "test_loss nan", "test_loss 1 2"}) {
     CAPTURE(text);
     CHECK(
-        fault_of(text).starts_with("must be one of test_accuracy, test_auc, test_loss and a "
-                                   "number, as \"test_accuracy 0.9\", got "));
+        refusal(text).starts_with("must be one of test_accuracy, test_auc, test_loss and a "
+                                  "number, as \"test_accuracy 0.9\", got "));
   }
   for (const char* text : {"test_accuracy 90", "test_auc 1.01", "test_accuracy 0"})
     CHECK(
-        fault_of(text).starts_with("must be a share above 0 and at most 1, as 0.9 for 90 %, got "));
+        refusal(text).starts_with("must be a share above 0 and at most 1, as 0.9 for 90 %, got "));
 }
 
 }  // namespace starling::test_target

@@ -11,14 +11,16 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/mixing_matrix.hpp"
+#include "tests/support/section_of_keys.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "topology/connectivity.hpp"
 #include "topology/registry.hpp"
 
 namespace starling::topologies::test {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
+using starling::test::Keys;
 
 /// A [topology] section of a scenario t.ini, in line 1, with kind in line 2 and each key one line
 /// further.
@@ -37,14 +39,8 @@ inline Topology make(const std::string& kind, NodeId nodes, const Keys& keys = {
   return find(settings).make(settings, nodes, seed);
 }
 
-/// The message of the ScenarioError with which the maker refuses these keys.
 inline std::string refusal(const std::string& kind, NodeId nodes, const Keys& keys = {}) {
-  try {
-    make(kind, nodes, keys);
-  } catch (const ScenarioError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return starling::test::message_of<ScenarioError>([&] { make(kind, nodes, keys); });
 }
 
 inline std::vector<NodeId> peers(Edges edges) {

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/message_of.hpp"
 #include "tests/topology/make_topology.hpp"
 #include "topology/mixing.hpp"
 
@@ -21,9 +22,8 @@ std::string file_refusal(const std::string& name, const std::string& content, No
   const test::TemporaryDirectory directory;
   const std::string path = directory.write(name, content);
   const std::string message = test::refusal("file", nodes, {{"path", path}});
-  const std::string start = "t.ini:3: topology.path " + path;
-  if (!message.starts_with(start)) return message;
-  return message.substr(start.size() + (message.substr(start.size()).starts_with(": ") ? 2 : 0));
+  return starling::test::behind(": ",
+                                starling::test::behind("t.ini:3: topology.path " + path, message));
 }
 
 std::string graphml(const std::string& direction, const std::string& body) {
@@ -371,7 +371,7 @@ TEST_CASE("edges that make no mixing matrix are refused with their lines and nod
         ":3: expected edges between two nodes, found one from b to itself");
   CHECK(file_refusal("e.dot", "graph {\n a -- b;\n b -- a }", 2) ==
         ":3: expected each edge once, found two from a to b");
-  CHECK(file_refusal("e.dot", "digraph { a -> b; b -> a }", 2) == "accepted");
+  CHECK(file_refusal("e.dot", "digraph { a -> b; b -> a }", 2) == "no error");
   CHECK(file_refusal("e.dot", "graph { a -- b [weight=0.5];\n b -- c }", 3) ==
         ":2: expected a weight on every edge or on none, found an edge without one (between b and "
         "c)");

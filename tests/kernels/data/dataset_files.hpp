@@ -9,13 +9,13 @@
 
 #include "kernels/data/dataset.hpp"
 #include "sim/base/error.hpp"
+#include "tests/support/message_of.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::dataset_test {
 
 inline Section section(const std::map<std::string, std::string>& keys) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  return Section("workload", "test.ini:1", settings);
+  return test::section_of_keys("workload", {keys.begin(), keys.end()});
 }
 
 inline SplitDataset load(const std::map<std::string, std::string>& keys, std::uint64_t seed = 1) {
@@ -25,14 +25,8 @@ inline SplitDataset load(const std::map<std::string, std::string>& keys, std::ui
   return load_dataset(settings, seed);
 }
 
-/// The message of the Error that loading ends in.
 inline std::string failure(const std::map<std::string, std::string>& keys) {
-  try {
-    load(keys);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return test::message_of([&] { load(keys); });
 }
 
 inline bool contains(const std::string& text, const std::string& part) {

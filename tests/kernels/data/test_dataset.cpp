@@ -164,10 +164,13 @@ TEST_CASE("wrong settings of a dataset are located in the scenario") {
   wrong({{"dataset", "fashion_mnist"}},
         "test.ini:7: workload.dataset must be one of digits, blobs, idx, hdf5, cifar10, got "
         "fashion_mnist; did you mean idx?");
-  CHECK_THROWS_AS(load({{"dataset", "hdf5"}}), ScenarioError);  // no path
-  CHECK_THROWS_AS(load({{"dataset", "idx"}}), ScenarioError);   // no directory
-  CHECK_THROWS_AS(load({{"dataset", "idx"}, {"train_images", "a"}}),
-                  ScenarioError);  // three files missing
+  CHECK_THROWS_WITH_AS(load({{"dataset", "hdf5"}}), "test.ini:1: workload.path is missing",
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(load({{"dataset", "idx"}}), "test.ini:1: workload.directory is missing",
+                       ScenarioError);
+  CHECK_THROWS_WITH_AS(load({{"dataset", "idx"}, {"train_images", "a"}}),
+                       "test.ini:1: workload.train_labels is missing",
+                       ScenarioError);  // three files missing
 }
 
 }  // namespace starling::test_dataset

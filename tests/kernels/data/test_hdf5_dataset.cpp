@@ -15,8 +15,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernels/registry.hpp"
 #include "tests/kernels/data/dataset_files.hpp"
+#include "tests/kernels/make_workload.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_hdf5_dataset {
@@ -90,9 +91,9 @@ TEST_CASE("an HDF5 file is split by test_fraction, the last samples being held o
   const SplitDataset both = load({{"dataset", "hdf5"}, {"path", path}, {"test_path", path}});
   CHECK(both.train.x == both.test.x);
   CHECK(both.train.samples == 5);
-  CHECK_THROWS_AS(  // a fraction of what?
+  CHECK_THROWS_WITH_AS(  // a fraction of what?
       load({{"dataset", "hdf5"}, {"path", path}, {"test_path", path}, {"test_fraction", "0.5"}}),
-      ScenarioError);
+      doctest::Contains("test.ini:7: workload.test_fraction is not a key here"), ScenarioError);
 }
 
 TEST_CASE("targets of an HDF5 file are any finite numbers, one per sample") {
@@ -180,21 +181,15 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
   const auto refusal = [&](const std::vector<hsize_t>& shape, const std::string& image,
                            const std::string& test_path = "") {
     const std::string path = images("a.h5", shape);
-    const Section section("workload", "test.ini:1",
-                          {{"kind", "cnn", "test.ini:2"},
-                           {"dataset", "hdf5", "test.ini:3"},
-                           {"path", path, "test.ini:4"},
-                           {"test_path", test_path, "test.ini:4"},
-                           {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
-                           {"image", image, "test.ini:6"}});
-    try {
-      workloads::find(section).make(section, 1, 1);
-      return std::string("none");
-    } catch (const ScenarioError& error) {
-      const std::string words = error.what();
-      const std::size_t at = words.find(path);
-      return at == words.npos ? words : words.substr(at + path.size());
-    }
+    const test::Keys keys = {{"dataset", "hdf5"},
+                             {"path", path},
+                             {"test_path", test_path},
+                             {"layers", "conv 2 3x3 same, relu"},
+                             {"image", image}};
+    const std::string words =
+        test::message_of<ScenarioError>([&] { test::make_workload("cnn", keys); });
+    const std::size_t at = words.find(path);
+    return at == words.npos ? words : words.substr(at + path.size());
   };
   CHECK(refusal({4, 3, 8, 8}, "square") == ", 3x8x8, got 8x8x3; channels come last");
   CHECK(refusal({4, 3, 8, 6}, "8x6x3") == ", 3x8x6, got 8x6x3; channels come last");
@@ -204,13 +199,13 @@ TEST_CASE("images of an HDF5 file whose channels come first are not read as if t
                  "b.h5, 3x8x8, got 8x8x3"));
   // Pixels of four channels, which would be four pixels of one.
   CHECK(refusal({4, 8, 8, 4}, "square") == ", 8x8x4, got 16x16x1; channels come last");
-  CHECK(refusal({4, 8, 8, 4}, "8x8x4") == "none");
+  CHECK(refusal({4, 8, 8, 4}, "8x8x4") == "no error");
   CHECK(refusal({4, 8, 8, 2}, "square") == " has 8x8x2)");
   // The same numbers in the same order.
-  CHECK(refusal({4, 8, 8, 3}, "square") == "none");
-  CHECK(refusal({4, 1, 8, 8}, "square") == "none");
-  CHECK(refusal({4, 8, 18}, "8x6x3") == "none");
-  CHECK(refusal({4, 192}, "square") == "none");
+  CHECK(refusal({4, 8, 8, 3}, "square") == "no error");
+  CHECK(refusal({4, 1, 8, 8}, "square") == "no error");
+  CHECK(refusal({4, 8, 18}, "8x6x3") == "no error");
+  CHECK(refusal({4, 192}, "square") == "no error");
 }
 
 TEST_CASE("HDF5 data sets whose values lie in other files are refused: they may be read as zeros") {
@@ -317,15 +312,13 @@ TEST_CASE("of one class against the rest, the samples that are kept have their l
     write_set(file, "y", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{0, 1, 0, 0, 1});
     write_set(file, "length", H5T_NATIVE_INT32, {5}, std::vector<std::int32_t>{7, 8, 9, 10, 11});
   });
-  const Section section("workload", "test.ini:1",
-                        {{"kind", "auc", "test.ini:2"},
-                         {"dataset", "hdf5", "test.ini:3"},
-                         {"path", path, "test.ini:4"},
-                         {"test_fraction", "0.4", "test.ini:5"},
-                         {"positive_share", "0.5", "test.ini:6"},
-                         {"batch_size", "2", "test.ini:7"}});
+  const auto workload = test::make_workload("auc", {{"dataset", "hdf5"},
+                                                    {"path", path},
+                                                    {"test_fraction", "0.4"},
+                                                    {"positive_share", "0.5"},
+                                                    {"batch_size", "2"}});
   // Of the first three the last one is left out, so that half are positive.
-  CHECK(workloads::find(section).make(section, 1, 1)->batch_cost(0, 0) == 7 + 8);
+  CHECK(workload->batch_cost(0, 0) == 7 + 8);
 }
 
 TEST_CASE("HDF5 data are read where locks are refused, but not while another program writes them") {

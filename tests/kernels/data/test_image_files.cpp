@@ -12,8 +12,9 @@
 #include <doctest/doctest.h>
 #include <zlib.h>
 
-#include "kernels/registry.hpp"
 #include "tests/kernels/data/dataset_files.hpp"
+#include "tests/kernels/make_workload.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_image_files {
@@ -130,7 +131,9 @@ TEST_CASE("IDX files give pixels divided by 255 and one class more than the larg
     CHECK(split.test.x[3] == doctest::Approx(1.2));  // (204 / 255 - 0.2) / 0.5
     CHECK(split.train.row(0)[0] == doctest::Approx(-0.4));
     scaled["pixel_deviation"] = "0";
-    CHECK_THROWS_AS(load(scaled), ScenarioError);
+    CHECK_THROWS_WITH_AS(load(scaled),
+                         "test.ini:7: workload.pixel_deviation must be positive, got 0",
+                         ScenarioError);
   }
   SUBCASE("named one by one") {
     std::map<std::string, std::string> named{{"dataset", "idx"},
@@ -262,17 +265,9 @@ TEST_CASE("labels must lie below the number of classes") {
 
 TEST_CASE("images of IDX and CIFAR-10 files are not read as images of another shape") {
   const TemporaryDirectory directory;
-  const auto refusal = [&](std::vector<Setting> keys, const std::string& image) {
-    keys.insert(keys.end(), {{"kind", "cnn", "test.ini:2"},
-                             {"layers", "conv 2 3x3 same, relu", "test.ini:5"},
-                             {"image", image, "test.ini:6"}});
-    const Section section("workload", "test.ini:1", keys);
-    try {
-      workloads::find(section).make(section, 1, 1);
-      return std::string("none");
-    } catch (const ScenarioError& error) {
-      return std::string(error.what());
-    }
+  const auto refusal = [&](test::Keys keys, const std::string& image) {
+    keys.insert(keys.end(), {{"layers", "conv 2 3x3 same, relu"}, {"image", image}});
+    return test::message_of<ScenarioError>([&] { test::make_workload("cnn", keys); });
   };
   const auto of_idx = [&](const std::vector<std::uint32_t>& sides, const std::string& image) {
     std::vector<std::uint32_t> shape = {3};
@@ -282,25 +277,23 @@ TEST_CASE("images of IDX and CIFAR-10 files are not read as images of another sh
     idx_files(directory, standard_names[0], idx(shape, Bytes8(values)));
     shape[0] = 1;
     write_file(directory.path(standard_names[2]), idx(shape, Bytes8(values / 3)));
-    return refusal(
-        {{"dataset", "idx", "test.ini:3"}, {"directory", directory.path(""), "test.ini:4"}}, image);
+    return refusal({{"dataset", "idx"}, {"directory", directory.path("")}}, image);
   };
   const std::string in_file =
       "image must be the shape of a sample in " + directory.path(standard_names[0]);
   CHECK(contains(of_idx({4, 16}, "square"), in_file + ", 4x16, got 8x8x1; channels come last"));
   CHECK(contains(of_idx({3, 8, 8}, "square"), in_file + ", 3x8x8, got 8x8x3; channels come last"));
   CHECK(contains(of_idx({4, 8}, "square"), directory.path(standard_names[0]) + " has 4x8)"));
-  CHECK(of_idx({8, 8}, "square") == "none");
-  CHECK(of_idx({4, 16}, "4x16x1") == "none");
-  CHECK(of_idx({8, 8, 3}, "square") == "none");
-  CHECK(of_idx({64}, "square") == "none");
+  CHECK(of_idx({8, 8}, "square") == "no error");
+  CHECK(of_idx({4, 16}, "4x16x1") == "no error");
+  CHECK(of_idx({8, 8, 3}, "square") == "no error");
+  CHECK(of_idx({64}, "square") == "no error");
 
   cifar_files(directory);
-  const std::vector<Setting> cifar10 = {{"dataset", "cifar10", "test.ini:3"},
-                                        {"directory", directory.path(""), "test.ini:4"}};
+  const test::Keys cifar10 = {{"dataset", "cifar10"}, {"directory", directory.path("")}};
   CHECK(contains(refusal(cifar10, "3x32x32"),
                  "data_batch_1.bin, 32x32x3, got 3x32x32; channels come last"));
-  CHECK(refusal(cifar10, "square") == "none");
+  CHECK(refusal(cifar10, "square") == "no error");
 }
 
 TEST_CASE("CIFAR-10 files follow each other, colors of a pixel lie side by side") {

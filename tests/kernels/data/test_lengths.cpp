@@ -8,8 +8,8 @@
 #include <doctest/doctest.h>
 
 #include "kernels/data/lengths.hpp"
-#include "kernels/registry.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/make_workload.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_lengths {
@@ -36,11 +36,8 @@ double mean_cost(const LengthSampler& lengths) {
   return sum / 20'000;
 }
 
-std::unique_ptr<Workload> make(const std::map<std::string, std::string>& keys) {
-  std::vector<Setting> settings = {{"kind", "timing", "test.ini:6"}};
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  const Section section("workload", "test.ini:1", settings);
-  return workloads::find(section).make(section, 4, 1);
+std::unique_ptr<Workload> make(const test::Keys& keys) {
+  return test::make_workload("timing", keys, 4);
 }
 
 }  // namespace
@@ -147,7 +144,7 @@ TEST_CASE("wrong lengths are errors that say where") {
   expect("1,2,3\n", ":1: expected the length of a sample, or of both halves of a pair");
   CHECK_THROWS_WITH_AS(sampler("1\n2\n", "bucket", 1, 3, 10),
                        doctest::Contains("one sample for each of 3 buckets, found 2"), Error);
-  const auto refuse = [](const std::map<std::string, std::string>& keys, const char* message) {
+  const auto refuse = [](const test::Keys& keys, const char* message) {
     CHECK_THROWS_WITH_AS(make(keys), message, ScenarioError);
   };
   refuse({{"batching", "bucket"}, {"buckets", "0"}},

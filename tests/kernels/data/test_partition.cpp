@@ -10,6 +10,7 @@
 #include "kernels/data/partition.hpp"
 #include "sim/base/error.hpp"
 #include "tests/support/relative.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::test_partition {
 namespace {
@@ -28,18 +29,15 @@ Dataset make_dataset(std::size_t samples, int classes) {
   return data;
 }
 
-Parts deal(const std::map<std::string, std::string>& keys, const Dataset& data, NodeId nodes,
-           std::uint64_t seed = 1) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  const Section section("workload", "test.ini:1", settings);
+Parts deal(const test::Keys& keys, const Dataset& data, NodeId nodes, std::uint64_t seed = 1) {
+  const Section section = test::section_of_keys("workload", keys);
   const PartitionSettings partition_settings = read_partition_settings(section);
   section.finish();
   return partition(section, partition_settings, data, nodes, seed);
 }
 
 std::vector<std::string> warnings_of(const Dataset& data) {
-  const Section section("workload", "test.ini:1", {{"dataset", "hdf5", "test.ini:7"}});
+  const Section section = test::section_of_keys("workload", {{"dataset", "hdf5"}});
   section.optional<std::string>("dataset", "", "");
   const PartitionSettings settings = read_partition_settings(section);
   section.finish();
@@ -81,15 +79,14 @@ std::vector<std::int32_t> draws(const BatchSampler& sampler, NodeId node, Step f
 
 TEST_CASE("every partition deals every sample exactly once and leaves no node without") {
   const Dataset data = make_dataset(103, 10);
-  const std::vector<std::map<std::string, std::string>> kinds = {
-      {},
-      {{"partition", "contiguous"}},
-      {{"partition", "by_label"}},
-      {{"partition", "by_label"}, {"shards_per_node", "7"}},
-      {{"partition", "by_length"}},
-      {{"partition", "dirichlet"}, {"alpha", "100"}},
-      {{"partition", "dirichlet"}, {"alpha", "0.01"}},
-      {{"partition", "dirichlet"}, {"alpha", "1e-6"}}};
+  const std::vector<test::Keys> kinds = {{},
+                                         {{"partition", "contiguous"}},
+                                         {{"partition", "by_label"}},
+                                         {{"partition", "by_label"}, {"shards_per_node", "7"}},
+                                         {{"partition", "by_length"}},
+                                         {{"partition", "dirichlet"}, {"alpha", "100"}},
+                                         {{"partition", "dirichlet"}, {"alpha", "0.01"}},
+                                         {{"partition", "dirichlet"}, {"alpha", "1e-6"}}};
   for (const auto& keys : kinds) {
     for (const NodeId nodes : {1, 2, 7, 14}) {
       const Parts parts = deal(keys, data, nodes);
@@ -168,7 +165,7 @@ TEST_CASE("by_length gives neighbors in length to one node") {
 TEST_CASE("by_target gives neighbors in target to one node") {
   Dataset data{.samples = 12, .features = 1};
   for (std::size_t s = 0; s < 12; ++s) data.target.push_back(static_cast<float>(s * 5 % 12) - 6.5F);
-  const Section section("workload", "test.ini:1", {{"partition", "by_target", "test.ini:7"}});
+  const Section section = test::section_of_keys("workload", {{"partition", "by_target"}});
   const PartitionSettings settings = read_target_partition_settings(section);
   section.finish();
   const Parts parts = partition(section, settings, data, 4, 1);
@@ -204,8 +201,7 @@ TEST_CASE("Dirichlet proportions have the variance that alpha implies") {
 
 TEST_CASE("a partition that cannot be is an error located in the scenario") {
   Dataset data = make_dataset(10, 2);
-  const auto wrong = [&](const std::map<std::string, std::string>& keys, NodeId nodes,
-                         const char* message) {
+  const auto wrong = [&](const test::Keys& keys, NodeId nodes, const char* message) {
     CHECK_THROWS_WITH_AS(deal(keys, data, nodes), message, ScenarioError);
   };
   wrong({}, 11,

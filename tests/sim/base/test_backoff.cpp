@@ -1,3 +1,4 @@
+// How long a wait stays awake, and how long it naps.
 #include <algorithm>
 #include <chrono>
 #include <thread>

@@ -1,3 +1,4 @@
+// Vectors on cache lines.
 #include <cstdint>
 #include <limits>
 #include <new>

@@ -1,3 +1,4 @@
+// CRC-32C beside published values, and of parts.
 #include <string>
 #include <string_view>
 

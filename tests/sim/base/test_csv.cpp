@@ -1,3 +1,4 @@
+// Tables as text, read and written.
 #include <algorithm>
 #include <string>
 #include <vector>

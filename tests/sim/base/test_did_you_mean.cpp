@@ -1,3 +1,4 @@
+// Which name is suggested in place of one that does not exist.
 #include <string>
 #include <vector>
 

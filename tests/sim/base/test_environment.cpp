@@ -1,3 +1,4 @@
+// Counts that come from the environment.
 #include <cstdlib>
 
 #include <doctest/doctest.h>
@@ -7,7 +8,8 @@
 
 namespace starling::test_environment {
 
-TEST_CASE("a count in the environment") {
+TEST_CASE(
+    "a count comes from the environment, if it is there, and must be a positive whole number") {
   constexpr const char* name = "STARLING_TEST_COUNT";
   const auto count = [] { return count_in_environment(name, 60, "seconds"); };
   unsetenv(name);

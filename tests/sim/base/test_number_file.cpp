@@ -1,3 +1,4 @@
+// Files of numbers: headers, and what a wrong file is told.
 #include <string>
 #include <vector>
 
@@ -5,6 +6,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/number_file.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_number_file {
@@ -54,12 +56,8 @@ TEST_CASE("a first line that is neither numbers nor names is refused, not skippe
 
 TEST_CASE("a line whose fields are not parted by commas is told so") {
   const auto refusal = [](const std::string& text) {
-    try {
-      read(text);
-    } catch (const Error& error) {
-      return std::string(error.what()).substr(std::string(error.what()).find(": expected"));
-    }
-    return std::string();
+    const std::string message = test::message_of([&] { read(text); });
+    return message.substr(message.find(": expected"));
   };
   const std::string hint = "; fields are parted by commas, not by ";
   CHECK(refusal("node;step;seconds\n0;0;0.5\n") ==
@@ -84,12 +82,7 @@ TEST_CASE("the key of a file is the one that names it, or its folder, in full") 
 
 TEST_CASE("of a file that is no text an error shows a piece on one line") {
   const auto shown = [](const std::string& text) {
-    std::string message;
-    try {
-      read(text);
-    } catch (const Error& error) {
-      message = error.what();
-    }
+    const std::string message = test::message_of([&] { read(text); });
     return message.substr(message.find(" got ") + 5);
   };
   CHECK(shown("1,2\n\x1b[2J" + std::string(100'000, 'x')) ==

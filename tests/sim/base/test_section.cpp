@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/section.hpp"
 #include "tests/support/fault.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_section {
 namespace {
@@ -27,21 +28,12 @@ Section section_of(const std::vector<std::pair<std::string, std::string>>& setti
   return Section("algorithm", "ring.ini:14", std::move(located));
 }
 
-/// The message of the ScenarioError that `action` throws; empty if it throws none.
-template <class Action>
-std::string mistake(Action action) {
-  try {
-    action();
-  } catch (const ScenarioError& error) {
-    return error.what();
-  }
-  return "";
-}
+std::string refusal(const auto& action) { return test::message_of<ScenarioError>(action); }
 
 template <class T>
-std::string refusal(const std::string& text) {
+std::string refusal_of(const std::string& text) {
   const Section section = section_of({{"value", text}});
-  return mistake([&] { section.required<T>("value", "help"); });
+  return refusal([&] { section.required<T>("value", "help"); });
 }
 
 TEST_CASE("a key that is read after finish() is a fault, unless it was read before") {
@@ -115,46 +107,52 @@ TEST_CASE("a key that is only looked at is not read") {
   CHECK(section.peek<double>("rate", 2) == 0.5);
   CHECK(section.peek<double>("other", 2) == 2);
   CHECK(section.uses().empty());
-  CHECK_THROWS_AS(section.peek<Duration>("wait", 3s), ScenarioError);
-  CHECK_THROWS_AS(section.finish(), ScenarioError);
+  CHECK_THROWS_WITH_AS(
+      section.peek<Duration>("wait", 3s),
+      doctest::Contains("ring.ini:16: algorithm.wait must be a duration such as 1.5 ms"),
+      ScenarioError);
+  CHECK_THROWS_WITH_AS(section.finish(),
+                       doctest::Contains("ring.ini:15: algorithm.rate is not a key here"),
+                       ScenarioError);
 }
 
 TEST_CASE("a value of the wrong type is refused with place, key and text") {
-  CHECK(refusal<double>("abc") == "ring.ini:15: algorithm.value must be a number, got abc");
-  CHECK(refusal<double>("") == "ring.ini:15: algorithm.value must be a number, got nothing");
-  CHECK(refusal<std::int64_t>("1.5") == "ring.ini:15: algorithm.value must be an integer, got 1.5");
-  CHECK(refusal<std::int64_t>("1e17") ==
+  CHECK(refusal_of<double>("abc") == "ring.ini:15: algorithm.value must be a number, got abc");
+  CHECK(refusal_of<double>("") == "ring.ini:15: algorithm.value must be a number, got nothing");
+  CHECK(refusal_of<std::int64_t>("1.5") ==
+        "ring.ini:15: algorithm.value must be an integer, got 1.5");
+  CHECK(refusal_of<std::int64_t>("1e17") ==
         "ring.ini:15: algorithm.value must be an integer, got 1e17, which is too large");
-  CHECK(refusal<bool>("maybe") == "ring.ini:15: algorithm.value must be yes or no, got maybe");
-  CHECK(refusal<Duration>("5") ==
+  CHECK(refusal_of<bool>("maybe") == "ring.ini:15: algorithm.value must be yes or no, got maybe");
+  CHECK(refusal_of<Duration>("5") ==
         "ring.ini:15: algorithm.value must be a duration such as 1.5 ms "
         "(units: s, ms, us, ns, ps, min, h), got \"5\" without a unit");
   for (const char* text :
        {"nan", "inf", "-inf", "1e999", "0x10", "1 2", "1,5", "+1", "1_000", "1e"}) {
     CAPTURE(text);
-    CHECK(refusal<double>(text) != "");
-    CHECK(refusal<std::int64_t>(text) != "");
+    CHECK(refusal_of<double>(text) != "");
+    CHECK(refusal_of<std::int64_t>(text) != "");
   }
   // Beyond 2^53 a double no longer tells neighbors apart; beyond 64 bits nothing does.
-  CHECK(refusal<std::int64_t>("1e17") != "");
-  CHECK(refusal<std::int64_t>("9223372036854775808") != "");
+  CHECK(refusal_of<std::int64_t>("1e17") != "");
+  CHECK(refusal_of<std::int64_t>("9223372036854775808") != "");
   // An optional key that is set is checked as well.
   const Section section = section_of({{"value", "abc"}});
-  CHECK(mistake([&] { section.optional<double>("value", 1, ""); }) ==
+  CHECK(refusal([&] { section.optional<double>("value", 1, ""); }) ==
         "ring.ini:15: algorithm.value must be a number, got abc");
 }
 
 TEST_CASE("a list where one value is wanted is told where it belongs") {
   const std::string hint = "; a list of values to try belongs in [sweep]";
-  CHECK(refusal<std::int64_t>("4, 8") ==
+  CHECK(refusal_of<std::int64_t>("4, 8") ==
         "ring.ini:15: algorithm.value must be an integer, got 4, 8" + hint);
-  CHECK(refusal<Duration>("1 ms,2 ms").ends_with(", got \"1 ms,2 ms\"" + hint));
+  CHECK(refusal_of<Duration>("1 ms,2 ms").ends_with(", got \"1 ms,2 ms\"" + hint));
   for (const char* text : {"4, eight", "4,", ",", "4 8"}) {
     CAPTURE(text);
-    CHECK_FALSE(refusal<std::int64_t>(text).ends_with(hint));
+    CHECK_FALSE(refusal_of<std::int64_t>(text).ends_with(hint));
   }
   const Section section = section_of({{"kind", "ring, torus"}});
-  CHECK(mistake([&] {
+  CHECK(refusal([&] {
           section.choice("kind", {"ring", "torus"}, "ring", "");
         }) == "ring.ini:15: algorithm.kind must be one of ring, torus, got ring, torus" + hint);
 }
@@ -162,12 +160,12 @@ TEST_CASE("a list where one value is wanted is told where it belongs") {
 TEST_CASE("a missing key is located at the section and names the keys not read so far") {
   const Section section = section_of({{"kind", "dpsgd"}, {"learing_rate", "0.1"}});
   section.required<std::string>("kind", "");
-  CHECK(mistake([&] { section.required<double>("learning_rate", ""); }) ==
+  CHECK(refusal([&] { section.required<double>("learning_rate", ""); }) ==
         "ring.ini:14: algorithm.learning_rate is missing (not read so far: learing_rate)");
   const Section empty = section_of({});
-  CHECK(mistake([&] { empty.required<double>("learning_rate", ""); }) ==
+  CHECK(refusal([&] { empty.required<double>("learning_rate", ""); }) ==
         "ring.ini:14: algorithm.learning_rate is missing");
-  CHECK(mistake([&] { empty.choice("kind", {"a"}, "", ""); }) ==
+  CHECK(refusal([&] { empty.choice("kind", {"a"}, "", ""); }) ==
         "ring.ini:14: algorithm.kind is missing");
 }
 
@@ -175,12 +173,12 @@ TEST_CASE("a key nobody read is refused with the known keys and the nearest of t
   const Section section = section_of({{"kind", "dpsgd"}, {"learing_rate", "0.1"}});
   section.required<std::string>("kind", "");
   section.optional<double>("learning_rate", 0.1, "");
-  CHECK(mistake([&] { section.finish(); }) ==
+  CHECK(refusal([&] { section.finish(); }) ==
         "ring.ini:16: algorithm.learing_rate is not a key here; known keys: kind, learning_rate; "
         "did you mean learning_rate?");
   const Section other = section_of({{"zebra", "1"}});
   other.optional<double>("rate", 0.1, "");
-  CHECK(mistake([&] { other.finish(); }) ==
+  CHECK(refusal([&] { other.finish(); }) ==
         "ring.ini:15: algorithm.zebra is not a key here; known keys: rate");
 }
 
@@ -188,7 +186,7 @@ TEST_CASE("a choice is one of its options") {
   const Section section = section_of({{"order", "before"}, {"mode", "fats"}});
   CHECK(section.choice("order", {"after", "before"}, "after", "") == "before");
   CHECK(section.choice("other", {"after", "before"}, "after", "") == "after");
-  CHECK(mistake([&] {
+  CHECK(refusal([&] {
           section.choice("mode", {"strict", "fast"}, "strict", "");
         }) ==
         "ring.ini:16: algorithm.mode must be one of strict, fast, got fats; did you mean fast?");
@@ -201,7 +199,7 @@ TEST_CASE("words of a choice may stand for values") {
   CHECK(section.choice("other", orders, "after", "") == 1);
   CHECK(section.uses().back().type == "after|before");
   CHECK(section.uses().back().fallback == "after");
-  CHECK(mistake([&] {
+  CHECK(refusal([&] {
           section.choice<bool>("mode", {{"strict", true}, {"fast", false}}, "strict", "");
         }) ==
         "ring.ini:16: algorithm.mode must be one of strict, fast, got fats; did you mean fast?");
@@ -210,7 +208,7 @@ TEST_CASE("words of a choice may stand for values") {
 TEST_CASE("summaries of options serve hints") {
   const Section section = section_of({{"kind", "SwarmSGD"}});
   CHECK(
-      mistake([&] {
+      refusal([&] {
         section.choice("kind", {"choco", "swarm"}, "", "", {"CHOCO-SGD", "pairs (SwarmSGD)"});
       }) ==
       "ring.ini:15: algorithm.kind must be one of choco, swarm, got SwarmSGD; did you mean swarm?");
@@ -224,18 +222,18 @@ TEST_CASE("a list is numbers between commas") {
   CHECK(section.numbers("none", {7}, "").empty());
   CHECK(section.numbers("absent", {7, 8}, "") == std::vector<double>{7, 8});
   CHECK(section.uses().back().fallback == "7, 8");
-  CHECK(mistake([&] { section.numbers("hole", {}, ""); }) ==
+  CHECK(refusal([&] { section.numbers("hole", {}, ""); }) ==
         "ring.ini:18: algorithm.hole must be numbers separated by commas, got 1,,2");
-  CHECK(mistake([&] { section.numbers("end", {}, ""); }) ==
+  CHECK(refusal([&] { section.numbers("end", {}, ""); }) ==
         "ring.ini:19: algorithm.end must be numbers separated by commas, got 1,");
 }
 
 TEST_CASE("a failed expectation is located at the key, or at the section if the key is not set") {
   const Section section = section_of({{"rate", "-1"}});
   CHECK_NOTHROW(section.expect(true, "rate", "must be positive, got {}", -1));
-  CHECK(mistake([&] { section.expect(false, "rate", "must be positive, got {}", -1); }) ==
+  CHECK(refusal([&] { section.expect(false, "rate", "must be positive, got {}", -1); }) ==
         "ring.ini:15: algorithm.rate must be positive, got -1");
-  CHECK(mistake([&] { section.fail("nodes", "must be even"); }) ==
+  CHECK(refusal([&] { section.fail("nodes", "must be even"); }) ==
         "ring.ini:14: algorithm.nodes must be even");
 }
 
@@ -243,9 +241,9 @@ TEST_CASE("a number out of its range is told with both ends, which belong to the
   const Section section = section_of({{"share", "1.5"}});
   CHECK_NOTHROW(section.expect_range("share", 0.0, 0, 1));
   CHECK_NOTHROW(section.expect_range("share", 1.0, 0, 1));
-  CHECK(mistake([&] { section.expect_range("share", 1.5, 0, 1); }) ==
+  CHECK(refusal([&] { section.expect_range("share", 1.5, 0, 1); }) ==
         "ring.ini:15: algorithm.share must be from 0 to 1, got 1.5");
-  CHECK(mistake([&] { section.expect_range("share", std::nan(""), 0, 0.5); }) ==
+  CHECK(refusal([&] { section.expect_range("share", std::nan(""), 0, 0.5); }) ==
         "ring.ini:15: algorithm.share must be from 0 to 0.5, got nan");
 }
 

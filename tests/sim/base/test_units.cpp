@@ -11,21 +11,15 @@
 #include "sim/base/exact_duration.hpp"
 #include "sim/base/random.hpp"
 #include "sim/base/units.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_units {
 namespace {
 
 using namespace std::chrono_literals;
 
-/// What `parse` says about `text`; empty if it accepts it.
-template <class Parse>
-std::string refusal(Parse parse, std::string_view text) {
-  try {
-    parse(text);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "";
+std::string refusal(const auto& parse, std::string_view text) {
+  return test::message_of<std::invalid_argument>([&] { parse(text); });
 }
 
 TEST_CASE("durations are read in every unit to the picosecond") {

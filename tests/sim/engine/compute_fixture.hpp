@@ -9,17 +9,13 @@
 #include <vector>
 
 #include "sim/engine/compute_time.hpp"
+#include "tests/support/section_of_keys.hpp"
 
 namespace starling::test {
 
-using Keys = std::vector<std::pair<std::string, std::string>>;
-
 inline ComputeTime compute(const Keys& keys, NodeId nodes = 8, std::uint64_t seed = 1,
                            BatchCost cost = {}) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  const Section section("compute", "test.ini:6", std::move(settings));
-  return ComputeTime(section, nodes, seed, std::move(cost));
+  return ComputeTime(section_of_keys("compute", keys), nodes, seed, std::move(cost));
 }
 
 /// Of the durations of all nodes at all steps, in seconds.

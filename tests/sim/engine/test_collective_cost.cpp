@@ -1,3 +1,4 @@
+// Closed forms of collectives: their times, messages and bytes.
 #include <chrono>
 #include <cstdint>
 

@@ -9,7 +9,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/engine/failures.hpp"
-#include "tests/sim/engine/compute_fixture.hpp"
+#include "tests/support/section_of_keys.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_failures {
@@ -21,10 +21,7 @@ using test::TemporaryFile;
 constexpr NodeId nodes = 8;
 
 Failures failures(const Keys& keys, std::uint64_t seed = 1) {
-  std::vector<Setting> settings;
-  for (const auto& [key, text] : keys) settings.push_back({key, text, "test.ini:7"});
-  return Failures(read_failures(Section("failures", "test.ini:6", std::move(settings)), nodes),
-                  nodes, seed);
+  return Failures(read_failures(test::section_of_keys("failures", keys), nodes), nodes, seed);
 }
 
 constexpr Time at(double seconds) {
@@ -150,7 +147,7 @@ TEST_CASE("a file of outages has a line for each") {
 
 TEST_CASE("a file without outages is told") {
   const TemporaryFile file("node,begin,end\n");
-  const Section section("failures", "test.ini:6", {{"outages", file.path(), "test.ini:7"}});
+  const Section section = test::section_of_keys("failures", {{"outages", file.path()}});
   CHECK(read_failures(section, nodes).outages.empty());
   CHECK(section.warnings() == std::vector<std::string>{"test.ini:7: failures.outages names " +
                                                        file.path() + ", which has no outages"});

@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "tests/sim/engine/simulation.hpp"
 #include "tests/support/fault.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_rendezvous {
 namespace {
@@ -175,19 +176,16 @@ TEST_CASE("a receive whose deadline has passed lets nothing set off any more") {
 
 TEST_CASE("a stall names the messages that nobody has asked for") {
   Pair pair;
-  std::string what;
-  try {
+  const std::string failure = test::message_of<Stalled>([&] {
     pair.run([&](Node& node) -> Task<> {
       node.send(1 - node.id(), 5, numbers(node));
       co_await node.sent(5);
     });
-  } catch (const Stalled& error) {
-    what = error.what();
-  }
-  CAPTURE(what);
-  CHECK(what.find("node 1 has posted no receive for a message of node 0 (tag 5)") !=
+  });
+  CAPTURE(failure);
+  CHECK(failure.find("node 1 has posted no receive for a message of node 0 (tag 5)") !=
         std::string::npos);
-  CHECK(what.find("node 0 has posted no receive for a message of node 1 (tag 5)") !=
+  CHECK(failure.find("node 0 has posted no receive for a message of node 1 (tag 5)") !=
         std::string::npos);
 }
 

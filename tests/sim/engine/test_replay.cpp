@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/engine/replay.hpp"
 #include "tests/sim/engine/simulation.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_replay {
 using namespace std::chrono_literals;
@@ -39,14 +40,10 @@ Task<> gather(Node& node, Simulation& simulation, Log& log) {
   }
 }
 
-std::string failure_of(Replay& replay, Log& log) {
+std::string failure(Replay& replay, Log& log) {
   Simulation simulation(3, false, {}, &replay);
-  try {
-    simulation.run([&](Node& node) { return gather(node, simulation, log); });
-  } catch (const Stalled& stalled) {
-    return stalled.what();
-  }
-  return "none";
+  return test::message_of<Stalled>(
+      [&] { simulation.run([&](Node& node) { return gather(node, simulation, log); }); });
 }
 
 /// Of a node that sleeps.
@@ -134,7 +131,7 @@ TEST_CASE("messages come in the recorded order, each as early as that lets it") 
   Log log;
   const Acts acts{{Act::resume(0), Act::delivery(2, 7), Act::delivery(1, 7)}, sleeper, sleeper};
   Replay replay(acts);
-  CHECK(failure_of(replay, log) == "none");
+  CHECK(failure(replay, log) == "no error");
   // That of node 1 is there after 1.01 ms and waits for that of node 2.
   CHECK(log == Log{"2 at 0.002010", "1 at 0.002010"});
   CHECK(replay.describe_mismatch() == "");
@@ -144,7 +141,7 @@ TEST_CASE("a message may come before its receiver has begun") {
   Log log;
   const Acts acts{{Act::delivery(1, 7), Act::resume(0), Act::delivery(2, 7)}, sleeper, sleeper};
   Replay replay(acts);
-  CHECK(failure_of(replay, log) == "none");
+  CHECK(failure(replay, log) == "no error");
   CHECK(log == Log{"1 at 0.001010", "2 at 0.002010"});
 }
 
@@ -184,23 +181,23 @@ TEST_CASE("a run that does not follow ends with what was recorded and what happe
   const Acts nothing(3);  // cut before anything happened
   Replay idle(nothing, true);
   Log untouched;
-  CHECK(failure_of(idle, untouched) == "none");
+  CHECK(failure(idle, untouched) == "no error");
   CHECK(untouched.empty());
   const Acts other{{Act::resume(0), Act::delivery(2, 9)}, sleeper, sleeper};
   Replay stuck(other);
-  CHECK(failure_of(stuck, log) ==
+  CHECK(failure(stuck, log) ==
         "the run does not follow the recorded one at 0.00201 s: in the recorded run node 0, after "
         "1 acts, gets a message of node 2 (tag 9), but here it gets a message of node 1 (tag 7)");
   CHECK(log.empty());
   const Acts shorter{{Act::resume(0), Act::delivery(1, 7)}, sleeper, sleeper};
   Replay ended(shorter);
-  CHECK(failure_of(ended, log).find("is at its end, but here it gets a message of node 2") !=
+  CHECK(failure(ended, log).find("is at its end, but here it gets a message of node 2") !=
         std::string::npos);
   const Acts longer{{Act::resume(0), Act::delivery(1, 7), Act::delivery(2, 7), Act::delivery(2, 7)},
                     sleeper,
                     sleeper};
   Replay waiting(longer);
-  CHECK(failure_of(waiting, log)
+  CHECK(failure(waiting, log)
             .find("node 0, after 3 acts, gets a message of node 2 (tag 7), but "
                   "here nothing happens to it") != std::string::npos);
 }
@@ -210,17 +207,17 @@ TEST_CASE("where the real run was cut, the replay is cut") {
   const Acts acts{{Act::resume(0), Act::delivery(1, 7)}, sleeper, sleeper};
   Log log;
   Replay replay(acts, true);
-  CHECK(failure_of(replay, log) == "none");
+  CHECK(failure(replay, log) == "no error");
   CHECK(log == Log{"1 at 0.001010"});
   CHECK(replay.is_at_cut());
   const Acts nothing(3);  // cut before anything happened
   Replay idle(nothing, true);
   Log untouched;
-  CHECK(failure_of(idle, untouched) == "none");
+  CHECK(failure(idle, untouched) == "no error");
   CHECK(untouched.empty());
   const Acts other{{Act::resume(0), Act::delivery(2, 9)}, sleeper, sleeper};
   Replay stuck(other, true);
-  CHECK(failure_of(stuck, log).find("node 0, after 1 acts, gets a message of node 2 (tag 9)") !=
+  CHECK(failure(stuck, log).find("node 0, after 1 acts, gets a message of node 2 (tag 9)") !=
         std::string::npos);
 }
 

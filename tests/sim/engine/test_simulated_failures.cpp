@@ -11,6 +11,7 @@
 
 #include "sim/base/error.hpp"
 #include "tests/sim/engine/simulation.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_simulated_failures {
 using namespace std::chrono_literals;
@@ -94,13 +95,8 @@ Task<> finish_steps(Node& node) {
   }
 }
 
-std::string failure_of(Simulation& simulation, const Program& program) {
-  try {
-    simulation.run(program);
-  } catch (const Stalled& error) {
-    return error.what();
-  }
-  return "";
+std::string failure(Simulation& simulation, const Program& program) {
+  return test::message_of<Stalled>([&] { simulation.run(program); });
 }
 
 }  // namespace
@@ -210,8 +206,7 @@ TEST_CASE("what a node sent before it stopped is delivered; then the others say 
   // Node 0 sends 0 .. 3 by 3 ms and stops; node 1 waits for the fifth.
   Simulation simulation(2, false, {.outages = {{0, at(3500us), never}}});
   Log log;
-  const std::string text =
-      failure_of(simulation, [&log](Node& node) { return stream(node, log, 6); });
+  const std::string text = failure(simulation, [&log](Node& node) { return stream(node, log, 6); });
   CHECK(log.size() == 4);
   CHECK(text ==
         "stalled at 0.004 s of virtual time: node 0 stopped at 0.0035 s; node 1 waits for node 0 "
@@ -222,11 +217,11 @@ TEST_CASE("a collective in closed form says which member it waits for") {
   const std::vector<NodeId> members{0, 1, 2, 3};
   Simulation simulation(4, true, {.outages = {{2, at(500us), never}}});
   const std::string text =
-      failure_of(simulation, [&members](Node& node) { return meet_all(node, members); });
+      failure(simulation, [&members](Node& node) { return meet_all(node, members); });
   CHECK(text.starts_with("stalled at 0.001 s of virtual time: node 2 stopped at 0.0005 s; "));
   CHECK(text.ends_with("; 3 of 4 nodes wait in a collective (tag 9) for node 2"));
   Simulation without_two(4, true, {.outages = {{1, at(500us), never}, {2, at(500us), never}}});
-  CHECK(failure_of(without_two, [&members](Node& node) {
+  CHECK(failure(without_two, [&members](Node& node) {
           return meet_all(node, members);
         }).ends_with("; 2 of 4 nodes wait in a collective (tag 9) for node 1 and 1 more"));
 }
@@ -263,8 +258,7 @@ TEST_CASE("a message that is lost on the network keeps no device of its receiver
 TEST_CASE("a lost message is named in the end, if somebody waits for it") {
   Simulation simulation(2, false, {.outages = {}, .lose = 1});
   Log log;
-  const std::string text =
-      failure_of(simulation, [&log](Node& node) { return stream(node, log, 2); });
+  const std::string text = failure(simulation, [&log](Node& node) { return stream(node, log, 2); });
   CHECK(text ==
         "stalled at 0.002 s of virtual time: 2 messages were lost, the last from node 0 to node 1 "
         "(tag 7), due at 0.00101 s; node 1 waits for node 0 (tag 7) since 0 s");

@@ -1,3 +1,4 @@
+// The simulated place of programs: messages, waiting, errors and collectives, at times worked out by hand.
 #include <algorithm>
 #include <memory>
 #include <span>
@@ -10,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "tests/sim/engine/simulation.hpp"
 #include "tests/support/fault.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test_simulated_transport {
 using namespace std::chrono_literals;
@@ -305,25 +307,14 @@ TEST_CASE(
 
 TEST_CASE("a deadlock is reported with who waits for whom") {
   Simulation simulation(2);
-  try {
-    simulation.run([](Node& node) { return wait_for_each_other(node); });
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(
-        std::string(error.what()) ==
+  CHECK(test::message_of([&] { simulation.run(wait_for_each_other); }) ==
         "deadlock at 0 s of virtual time: node 0 waits for node 1 (tag 3) since 0 s; node 1 waits "
         "for node 0 (tag 3) since 0 s");
-  }
 }
 
 TEST_CASE("an error in a program names node and time") {
   Simulation simulation(4);
-  try {
-    simulation.run([](Node& node) { return fail_later(node); });
-    FAIL("no error");
-  } catch (const Error& error) {
-    CHECK(std::string(error.what()) == "node 2 at 0.002 s: out of luck");
-  }
+  CHECK(test::message_of([&] { simulation.run(fail_later); }) == "node 2 at 0.002 s: out of luck");
 }
 
 TEST_CASE("fibres of one node wake each other by signals") {

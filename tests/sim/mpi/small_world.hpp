@@ -20,6 +20,7 @@
 #include "sim/mpi/mpi_transport.hpp"
 #include "sim/mpi/reports.hpp"
 #include "sim/node/node.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test {
 
@@ -135,14 +136,8 @@ class SmallRun {
     transport.run();
   }
 
-  /// The text of the error that ends the run; empty if it ends well.
   std::string failure(const Program& program) {
-    try {
-      (*this)(program);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return test::message_of([&] { (*this)(program); });
   }
 
   Surroundings around;

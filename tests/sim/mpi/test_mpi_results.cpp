@@ -17,6 +17,7 @@
 #include "sim/mpi/records.hpp"
 #include "tests/sim/mpi/scarce_memory.hpp"
 #include "tests/sim/mpi/small_programs.hpp"
+#include "tests/support/message_of.hpp"
 
 namespace starling::test {
 namespace {
@@ -142,12 +143,7 @@ TEST_CASE("reports for which a rank has no room are lost, and all is told anew")
     for (const std::string& told : reports.take()) unpack_records(told, reported);
   };
   report(30, false);
-  std::string failure;
-  try {
-    report(60, true);
-  } catch (const Error& error) {
-    failure = error.what();
-  }
+  const std::string failure = test::message_of([&] { report(60, true); });
   if (session().rank() == 0) {
     CHECK(failure == fmt::format("rank {} of {} has no room for what is reported of the nodes",
                                  last, session().ranks()));
@@ -173,14 +169,11 @@ TEST_CASE("results for which a rank has no room are lost alone, and the rank is 
   Surroundings around(nodes, workload, rows, ComputeGraph::Execution::inline_);
   around.recorder.acts.resize(static_cast<std::size_t>(nodes));
   record_rows(around.recorder, block, rows);
-  std::string failure;
   KnownRanks known;
   if (session().rank() == last) largest_block = 500;
-  try {
+  const std::string failure = test::message_of([&] {
     gather_results(session(), block, around.graph, around.observer, around.recorder, true, known);
-  } catch (const Error& error) {
-    failure = error.what();
-  }
+  });
   largest_block = any_block;
   CHECK(failure == fmt::format("rank {} of {} is out of memory", last, session().ranks()));
   if (session().rank() != 0) return;

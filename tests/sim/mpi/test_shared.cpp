@@ -18,7 +18,7 @@
 #include "scenarios/run.hpp"
 #include "sim/base/error.hpp"
 #include "sim/mpi/mpi_session.hpp"
-#include "tests/support/same_content.hpp"
+#include "tests/support/difference_of.hpp"
 #include "tests/support/small_run.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -44,8 +44,7 @@ double compare(const std::string& text, const std::vector<std::string>& settings
   if (session->rank() != 0) return 0;
   Run alone(parts_of(text, settings), hooks);
   alone.simulate();
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(alone.recorder(), shared.recorder(), &difference), difference);
+  CHECK(test::difference_of(alone.recorder(), shared.recorder()) == "");
   // What the machinery did is the same, too, but for the memory that it took.
   auto expected = alone.recorder().statistics;
   auto found = shared.recorder().statistics;
@@ -166,7 +165,9 @@ TEST_CASE("every algorithm out of step, in small windows: the same content") {
   }
 }
 
-TEST_CASE("real gradients, uneven blocks, a topology of several phases") {
+TEST_CASE(
+    "real gradients, in blocks of uneven size and on a topology of several phases: the same "
+    "content") {
   const auto learn = [](const char* algorithm, const char* topology, const char* nodes) {
     CAPTURE(algorithm);
     CAPTURE(topology);
@@ -227,13 +228,12 @@ TEST_CASE(
     REQUIRE(go_on(text, settings, folder.results(), true, never, &outcome));
     if (session->rank() != 0) continue;
     CHECK(std::filesystem::exists(folder.results() + ".checkpoint.previous"));
-    std::string difference;
-    CHECK_MESSAGE(test::same_content(undisturbed, outcome, &difference), difference);
+    CHECK(test::difference_of(undisturbed, outcome) == "");
     CHECK(outcome.models.size() == 8);
   }
 }
 
-TEST_CASE("nodes that stop and pause") {
+TEST_CASE("a node that pauses: the same content") {
   const std::string text = test::quadratic_scenario(8, 12, "ring", test::section_of("adpsgd")) +
                            "[failures]\npause = 3 @ 4 ms for 5 ms\n";
   compare(text);

@@ -1,3 +1,4 @@
+// Which message goes to which receive.
 #include <algorithm>
 #include <array>
 #include <vector>

@@ -1,3 +1,4 @@
+// A recording that several processes share: the bits of one process, what crosses between them, and how they fail.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "sim/node/sharding.hpp"
 #include "tests/sim/node/thread_peers.hpp"
 #include "tests/sim/node/toy_workload.hpp"
+#include "tests/support/message_of.hpp"
 #include "tests/topology/make_topology.hpp"
 
 namespace starling::test_sharding {
@@ -263,12 +265,7 @@ TEST_CASE("all end with the failure that comes first") {
     test::ToyWorkload toy_{nodes, size};
   };
   const Failing workload;
-  std::string expected;
-  try {
-    run(everything(7), workload, {}, {});
-  } catch (const Diverged& diverged) {
-    expected = diverged.what();
-  }
+  const auto expected = test::message_of<Diverged>([&] { run(everything(7), workload, {}, {}); });
   CHECK(expected.find(" became nan at its gradient 2") != std::string::npos);
   for (const int processes : {2, 3, 4}) {
     test::Hub hub(processes);

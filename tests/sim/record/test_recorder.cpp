@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "sim/record/recorder.hpp"
-#include "tests/support/same_content.hpp"
+#include "tests/support/difference_of.hpp"
 
 namespace starling::test_recorder {
 namespace {
@@ -129,9 +129,7 @@ TEST_CASE("equal recorders have the same content, whatever machine they ran on")
   Recorder b = small_recorder();
   b.machine["processor"] = "another";
   b.statistics["engine.events"] = 12;
-  std::string difference = "left over";
-  CHECK(test::same_content(a, b, &difference));
-  CHECK(difference.empty());
+  CHECK(test::difference_of(a, b) == "");
 }
 
 TEST_CASE("any NaN equals any NaN, but the zeros differ by their sign") {
@@ -139,10 +137,10 @@ TEST_CASE("any NaN equals any NaN, but the zeros differ by their sign") {
   Recorder b = small_recorder();
   a.steps.cell("train_loss", 0, 0) = std::numeric_limits<double>::quiet_NaN();
   b.steps.cell("train_loss", 0, 0) = -std::numeric_limits<double>::quiet_NaN();
-  CHECK(test::same_content(a, b));
+  CHECK(test::difference_of(a, b) == "");
   a.steps.cell("train_loss", 0, 0) = 0.0;
   b.steps.cell("train_loss", 0, 0) = -0.0;
-  CHECK_FALSE(test::same_content(a, b));
+  CHECK(test::difference_of(a, b) != "");
 }
 
 TEST_CASE("the first difference is named with its place and both values") {
@@ -153,9 +151,7 @@ TEST_CASE("the first difference is named with its place and both values") {
   const auto difference = [&a](auto change) {
     Recorder b = a;
     change(b);
-    std::string text;
-    CHECK_FALSE(test::same_content(a, b, &text));
-    return text;
+    return test::difference_of(a, b);
   };
   CHECK(difference([](Recorder& b) { b.steps.cell("train_loss", 0, 1) = 0.75; }) ==
         "steps/train_loss, row 0, column 1: 0.5 and 0.75");

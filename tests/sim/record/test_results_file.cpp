@@ -27,9 +27,9 @@
 #include "sim/record/results_file.hpp"
 #include "tests/sim/record/changed_copy.hpp"
 #include "tests/sim/record/full_recorder.hpp"
+#include "tests/support/difference_of.hpp"
 #include "tests/support/hdf5_leaks.hpp"
 #include "tests/support/message_of.hpp"
-#include "tests/support/same_content.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace starling::test_results_file {
@@ -66,8 +66,7 @@ void check_round_trip(const Recorder& recorder) {
   const test::TemporaryDirectory directory;
   save(recorder, directory.path("x.h5"));
   const Recorder loaded = load(directory.path("x.h5"));
-  std::string difference;
-  CHECK_MESSAGE(test::same_content(recorder, loaded, &difference), difference);
+  CHECK(test::difference_of(recorder, loaded) == "");
   CHECK(loaded.machine == recorder.machine);
   CHECK(loaded.statistics == recorder.statistics);
   CHECK_FALSE(fs::exists(directory.path("x.h5.partial")));
@@ -160,7 +159,7 @@ TEST_CASE("whoever loads while another saves finds the old or the new content") 
   for (int i = 0; i < 20; ++i) {
     try {
       const Recorder found = load(path);
-      whole += test::same_content(found, a) || test::same_content(found, b);
+      whole += test::difference_of(found, a).empty() || test::difference_of(found, b).empty();
     } catch (const Error&) {
     }
   }

@@ -24,7 +24,7 @@
 #include "tests/support/temporary_directory.hpp"
 #include "topology/mixing.hpp"
 
-namespace starling::test_simgrid {
+namespace starling::test_simgrid_runs {
 namespace {
 
 using test::number;
@@ -418,4 +418,4 @@ TEST_CASE("two scenarios' flows of different round-trip times share a link as in
   MESSAGE("largest relative deviation ", worst);
 }
 
-}  // namespace starling::test_simgrid
+}  // namespace starling::test_simgrid_runs

@@ -1,4 +1,4 @@
-#include "tests/support/same_content.hpp"
+#include "tests/support/difference_of.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -158,7 +158,7 @@ class Comparison {
 
 }  // namespace
 
-bool same_content(const Recorder& a, const Recorder& b, std::string* difference) {
+std::string difference_of(const Recorder& a, const Recorder& b) {
   Comparison comparison;
   comparison.facts(a, b);
   comparison.nodes(a.nodes, b.nodes);
@@ -169,8 +169,7 @@ bool same_content(const Recorder& a, const Recorder& b, std::string* difference)
   comparison.links(a, b);
   comparison.acts(a.acts, b.acts);
   comparison.models(a.models, b.models);
-  if (difference != nullptr) *difference = comparison.difference();
-  return comparison.is_equal();
+  return comparison.difference();
 }
 
 }  // namespace starling::test
