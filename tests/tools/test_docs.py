@@ -223,6 +223,10 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(printed[:-1], shown[0].splitlines())
         self.assertEqual(printed[-1], "wrote results/quickstart.png")
 
+    def test_the_readme_counts_the_scenarios_beside_the_quickstart(self):
+        more = int(re.search(r"`scenarios/` has (\d+) more", (ROOT / "README.md").read_text())[1])
+        self.assertEqual(more, len(list((ROOT / "scenarios").rglob("*.ini"))) - 1)
+
     def test_a_scenario_that_is_not_there_is_told_before_minutes_of_building(self):
         done = subprocess.run([ROOT / "tools/run", "nowhere.ini"], cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", "run: nowhere.ini: cannot open: No such file or directory\n"))
