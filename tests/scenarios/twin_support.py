@@ -24,10 +24,9 @@ save_models = yes
 kind = {topology}
 [network]
 kind = constant
-latency = {latency} ms
+latency = 1 ns
 [compute]
 gradient = 10 ms
-speeds = {speeds}
 [workload]
 kind = quadratic
 dimension = 2
@@ -41,9 +40,9 @@ start = {start}
 """
 
 
-def gradient(x, node=None):
-    """Of one node, or of the first len(x)."""
-    return CURVATURE * (x - (np.array(CENTERS[:len(x)]) if node is None else CENTERS[node]))
+def gradient(x):
+    """Of the first len(x) nodes."""
+    return CURVATURE * (x - np.array(CENTERS[:len(x)]))
 
 
 class Optimizer:
@@ -69,14 +68,12 @@ class ProgramCase(unittest.TestCase):
 
 
 class TwinCase(ProgramCase):
-    def models(self, nodes, steps, algorithm, topology="ring", times=None, latency=1e-6):
-        """(nodes), what the program's nodes end with; both entries are the same. Milliseconds of the nodes' gradients and of a
-        message."""
+    def models(self, nodes, steps, algorithm, topology="ring"):
+        """(nodes), what the program's nodes end with; both entries are the same."""
         path = pathlib.Path(self.place.name)
         lines = "\n".join(f"{key} = {'yes' if value is True else value}" for key, value in algorithm.items())
-        speeds = ", ".join(repr(10 / time) for time in times or [10] * nodes)
         (path / "twin.ini").write_text(SCENARIO.format(
-            nodes=nodes, steps=steps, topology=topology, latency=latency, speeds=speeds, algorithm=lines,
+            nodes=nodes, steps=steps, topology=topology, algorithm=lines,
             curvature=CURVATURE, start=START, output=path / "twin.h5", centers=", ".join(map(str, CENTERS[:nodes]))),
             encoding="utf-8")
         subprocess.run([self.program, "run", "--quiet", path / "twin.ini"], check=True)
