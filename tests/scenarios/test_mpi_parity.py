@@ -2,7 +2,7 @@
 """The same algorithm file simulated and over real MPI.
 
 Synchronous algorithms must end with the same models to the bit, on 4 and on 8 ranks (most on one of these), also with random
-modelled delays. Asynchronous ones must end cleanly on 8 ranks, again and again, and keep what they promise whatever the order of
+modeled delays. Asynchronous ones must end cleanly on 8 ranks, again and again, and keep what they promise whatever the order of
 events: bounds of staleness, equal replicas, and above all the sum of what all nodes learnt. And each real asynchronous
 run, replayed, must end with the same models to the bit.
 

@@ -2,7 +2,8 @@
 
     tests/tools/test_docs.py BUILD_FOLDER
 
-Commands are the lines of the ```sh blocks, whole ```python blocks, and the code in tables with a column `run`. A ```slurm
+Commands are the lines of the ```sh blocks (those that end with a backslash go on), whole ```python blocks, and the code in
+tables with a column `run`. A ```slurm
 block is a whole job script; it runs as the only task of its job, with Slurm's variables set here. They run in their order
 in one temporary copy of the tree, where `build` is BUILD_FOLDER and tools/setup installs and builds nothing. What needs a
 cluster says so in its line: "# on the cluster". SKIPPED lists the other commands that cannot run in a test, each with the
@@ -34,6 +35,10 @@ SKIPPED = {  # beginning of a command: why
     "build/tests/benchmarks": "measuring takes a quiet machine and time",
     "tools/bench/compare_simgrid.py": "measuring takes SimGrid, a quiet machine and time",
     "CC=clang-16 CXX=clang++-16 meson": "takes Clang and minutes",
+    "ninja -C build-threads": "takes the build folder of the line before",
+    "OMP_TOOL_LIBRARIES": "takes the program built by the line before",
+    "ninja -C build-fuzz": "takes the build folder of the line before",
+    "build-fuzz/": "takes the program built by the line before",
     "clang-format-14": "FILE stands for a file",
     "tools/lint": "is a suite of its own",
     "tools/coverage": "builds and tests everything once more",
@@ -96,12 +101,17 @@ def commands(document):
         if language in ("python", "slurm"):
             yield Command(document, start, "\n".join(lines), language)
         if language == "sh":
+            text, first = "", start
             for number, line in enumerate(lines, start):
                 if ON_THE_CLUSTER in line:
                     continue
-                text = re.sub(r"(^|\s)#.*", "", line).strip()
-                if text:
-                    yield Command(document, number, text)
+                first = first if text else number
+                text += re.sub(r"(^|\s)#.*", "", line).strip()
+                if text.endswith("\\"):  # the command goes on
+                    text += "\n"
+                elif text:
+                    yield Command(document, first, text)
+                    text = ""
     yield from table_commands(document)
 
 
