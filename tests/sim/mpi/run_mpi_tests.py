@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Starts the MPI test program on several numbers of ranks, and the cases that must end by themselves.
 
     run_mpi_tests.py TEST_PROGRAM [--launcher "mpirun --oversubscribe"] [--repeat N] [--ranks 1,2,3,4,8]
