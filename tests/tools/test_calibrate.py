@@ -123,7 +123,7 @@ class CalibrateTest(unittest.TestCase):
 
     def validate(self, *words):
         """What tools/validate printed, and its table. Times may differ as much as the machine is shared."""
-        done = subprocess.run([ROOT / "tools" / "validate", "--starling", PROGRAM, *words, "--median", "100", "--training", "100",
+        done = subprocess.run([ROOT / "tools" / "validate", "--program", PROGRAM, *words, "--median", "100", "--training", "100",
                                "--write", "table.md"], cwd=self.folder, capture_output=True, text=True, timeout=500)
         if "no network namespaces" in done.stderr:
             self.skipTest(done.stderr)
