@@ -3,11 +3,10 @@
     tests/tools/test_docs.py BUILD_FOLDER
 
 Commands are the lines of the ```sh blocks (those that end with a backslash go on), whole ```python blocks, and the code in
-tables with a column `run`. A ```slurm
-block is a whole job script; it runs as the only task of its job, with Slurm's variables set here. They run in their order
-in one temporary copy of the tree, where `build` is BUILD_FOLDER and tools/setup installs and builds nothing. What needs a
-cluster says so in its line: "# on the cluster". SKIPPED lists the other commands that cannot run in a test, each with the
-reason. docs/keys.md must be what the program prints, docs/results_format.md must name all that results files hold.
+tables with a column `run`. A ```slurm block is a whole job script; it runs as the only task of its job, with Slurm's
+variables set here. They run in their order in one temporary copy of the tree, where `build` is BUILD_FOLDER and
+tools/setup installs and builds nothing. What needs a cluster says so in its line: "# on the cluster". SKIPPED lists the
+other commands that cannot run in a test, each with the reason. docs/keys.md must be what the program prints, docs/results_format.md must name all that results files hold.
 """
 import pathlib
 import re
@@ -18,8 +17,6 @@ import tempfile
 import unittest
 
 import h5py
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
 from runs import mpi_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -131,9 +128,8 @@ class DocumentsTest(unittest.TestCase):
                 shutil.copy(ROOT / name, cls.folder / name)
         (cls.folder / "build").symlink_to(BUILD)
         (cls.folder / "tools" / "setup").write_text(SETUP % sys.executable)
-        # As root, without a cluster and with more processes than cores, Open MPI needs to be told that this is meant.
-        cls.environment = mpi_environment(OMP_WAIT_POLICY="passive", OMPI_MCA_rmaps_base_oversubscribe="1",
-                                          OMPI_MCA_btl_vader_single_copy_mechanism="none")
+        cls.environment = mpi_environment(OMP_WAIT_POLICY="passive")
+        cls.environment.pop("PYTHONPATH", None)  # what tests need, a reader does not have
 
     def execute(self, command):
         """Runs one command; what it printed. Fails, showing it, if its exit status is not 0."""

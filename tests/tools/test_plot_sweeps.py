@@ -11,7 +11,8 @@ import subprocess
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
-from plot_case import SCENARIO, PlotCase, main
+from plot_case import SCENARIO, PlotCase
+from program_case import main
 
 from pictures import sweep, sweep_axes, sweep_curves, sweep_layout, sweep_tables
 from pictures.metrics import write_outcome
@@ -509,4 +510,4 @@ class PlotSweepsTest(PlotCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

@@ -10,19 +10,18 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest
 import unittest.mock
 
 import matplotlib.pyplot as plt
 from matplotlib.text import Text
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 from papers import accuracy, eager, overlay, swarm, wagma, zou
 from papers.overlay import LOOKS
 from papers.table import Row, Table, lines_of, number, published, with_algorithm
 from pictures.style import SECONDS
+from program_case import ProgramCase, main
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = {table.name: table for module in (wagma, accuracy, eager, zou, swarm) for table in module.TABLES}
 
 
@@ -30,10 +29,10 @@ def rows(*values):
     return [Row(series, "1", published, simulated, False) for series, published, simulated in values]
 
 
-class ReproduceTest(unittest.TestCase):
+class ReproduceTest(ProgramCase):
     def reproduce(self, *words, status=0):
         with tempfile.TemporaryDirectory(prefix="starling-reproduce-") as folder:
-            command = [sys.executable, ROOT / "tools" / "reproduce", "--program", PROGRAM, "--pictures", folder, *words]
+            command = [sys.executable, ROOT / "tools" / "reproduce", "--program", self.program, "--pictures", folder, *words]
             done = subprocess.run(command, capture_output=True, text=True, timeout=240)
             self.assertEqual(done.returncode, status, done.stderr)
             return done.stdout + done.stderr, {path.name: path.stat().st_size for path in pathlib.Path(folder).iterdir()}
@@ -70,7 +69,7 @@ class ReproduceTest(unittest.TestCase):
                                        ("validate", "--gradients", "5", "--gradients must be numbers with a unit, one of ps, ns"),
                                        ("validate", "--write", "/nowhere/t.md", "--write /nowhere/t.md: there is no such folder"),
                                        ("validate", "--program", "/nowhere/starling", "/nowhere/starling is no program; build it")):
-            done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--program", PROGRAM, *words], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--program", self.program, *words], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(f": error: {expected}", done.stderr)
 
@@ -78,7 +77,7 @@ class ReproduceTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="starling-reproduce-") as folder:
             for tool, option, name, what in (("accuracy_order", "--picture", "own.svg", "picture"), ("validate", "--write", "own.md", "tables")):
                 (pathlib.Path(folder) / name).write_text("years of work")
-                done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--program", PROGRAM, option, name], cwd=folder,
+                done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--program", self.program, option, name], cwd=folder,
                                       capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"{name}: is there already and no such {what}", done.stderr)
@@ -171,5 +170,4 @@ class ReproduceTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main()
+    main("program")
