@@ -80,7 +80,7 @@ class SharedTest(ProgramCase):
         self.assertEqual(found, status, errors)
         self.assertEqual(errors.count(sentence), 1, errors)
 
-    def test_refusals(self):
+    def test_what_several_processes_cannot_do_is_refused_once(self):
         self.check_refused(2, 2, ("run", "timing.ini"), "processes share the numbers of a simulation")
         self.check_refused(2, 3, ("run", "s.ini", "run.nodes=2"), "run.nodes must be at least the number of processes, 3, got 2")
         self.assertEqual(self.run_it(1, "run", "s.ini", "-o", "r.h5")[0], 0)
@@ -111,7 +111,7 @@ class SharedTest(ProgramCase):
                 with h5py.File(self.folder / "nan.h5") as file:
                     self.assertTrue(file["facts"].attrs["status"].decode().startswith(f"failed: {sentence}"))
 
-    def test_results_that_cannot_be_saved(self):
+    def test_results_that_cannot_be_saved_are_told_once(self):
         (self.folder / "taken.h5").mkdir()
         status, _, errors = self.run_it(2, "run", "s.ini", "-q", "-o", "taken.h5")
         self.assertEqual(status, 1)
