@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """interface_version.py VERSION.hpp [DEPENDENCIES]: writes the header that says which sources a GPU plug-in or a program
 is made of.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The device that carries out PTX (kernels/cuda/ptx_blocks.cpp) sees what it is for: faults are put into the device code, one
 at a time, and the tests named cuda: must end with the sentence that tells it.
 

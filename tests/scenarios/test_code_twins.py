@@ -7,13 +7,12 @@ usage: test_code_twins.py STARLING
 """
 import itertools
 import math
-import pathlib
 
 import h5py
 import numpy as np
+from program_case import main
 
 from twin_codes import levels, none, one_bit, random_k, sign, top_k, words
-from twin_support import main
 from twin_world import Problem, Stream, WorldCase, drawn, normal
 
 
@@ -470,9 +469,9 @@ class CodeTwins(WorldCase):
         with self.subTest(nodes=problem.nodes, **lines, seed=seed):
             _, _, traffic = self.results({
                 "run": {"seed": seed, "save_models": True}, "topology": {"kind": topology}, "algorithm": lines,
-                "workload": problem.workload(pathlib.Path(self.place.name))}, durations)
+                "workload": problem.workload(self.folder)}, durations)
             np.testing.assert_array_equal(traffic, sent)
-            with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
+            with h5py.File(self.folder / "twin.h5") as results:
                 np.testing.assert_allclose(results["models"][()], models, rtol=2e-5, atol=2e-5)
 
     def test_codes_of_gradients(self):
@@ -576,4 +575,4 @@ class CodeTwins(WorldCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

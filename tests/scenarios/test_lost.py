@@ -8,15 +8,14 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import tempfile
 import time
-import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
-from runs import children, mpi_environment, wait_until_at_work
+from program_case import ProgramCase, main
+from runs import children, wait_until_at_work
 
 PATIENCE = {signal.SIGSTOP: 4, signal.SIGKILL: 30}  # seconds, run.patience: it is the signal of mpirun that ends the wait for the dead
 GRACE = 3     # seconds that mpirun leaves before and after its signal; a second by default, too short for a busy machine
@@ -54,7 +53,7 @@ KINDS = {
 }
 
 
-class LostTest(unittest.TestCase):
+class LostTest(ProgramCase):
     def blow(self, kind, processes, victim, blow, patience=None, waits_for_save=False):
         """Strikes one rank of a run. Steps and losses in the results."""
         patience = patience or PATIENCE[blow]
@@ -63,11 +62,8 @@ class LostTest(unittest.TestCase):
             pathlib.Path(folder, "s.ini").write_text(SCENARIO.format(patience=patience, **values))
             results = pathlib.Path(folder, "r.h5")
             # When a rank dies, mpirun waits, sends SIGTERM to the others, waits as long again and kills them.
-            process = subprocess.Popen([MPIRUN, "--oversubscribe", "--mca", "odls_base_sigkill_timeout", str(GRACE), "-n",
-                                        str(processes), STARLING, "run", "s.ini", "-q", "-o", str(results), *words],
-                                       cwd=folder, text=True,
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                       env=mpi_environment(OMP_NUM_THREADS="1"))
+            process = self.start("run", "s.ini", "-q", "-o", results, *words, processes=processes, cwd=folder, stdout=subprocess.DEVNULL,
+                                 options=["--mca", "odls_base_sigkill_timeout", str(GRACE)], environment={"OMP_NUM_THREADS": "1"})
             try:
                 wait_until_at_work(process.pid, processes)
                 while waits_for_save and not results.exists() and process.poll() is None:
@@ -135,6 +131,4 @@ class LostTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STARLING, MPIRUN = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
-    del sys.argv[1:3]
-    unittest.main()
+    main("program", "mpirun")

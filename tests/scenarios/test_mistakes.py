@@ -4,12 +4,10 @@
 usage: test_mistakes.py STARLING
 """
 
-import os
 import resource
-import sys
 
-import h5py
-from command_line import FLUID, GOOD, expect, run_cases, status_of
+from command_line import FLUID, GOOD, CommandLineCase
+from program_case import main
 
 # override or file contents -> exit status and what the sentence must contain
 MISTAKES = [
@@ -123,62 +121,69 @@ ABSURD_SWEEPS = [
 ]
 
 
-def check_mistakes(folder):
-    """Every mistake ends with its status and one sentence, and leaves no results file that cannot be opened."""
-    for overrides, status, sentence in MISTAKES:
-        output = folder.file("mistake.h5")
-        words = overrides if any(o.startswith("run.output") for o in overrides) else [*overrides, "-o", output]
-        try:
-            expect(folder.run("run", "good.ini", *words), status, sentence)
-        except AssertionError as error:
-            raise AssertionError(f"{overrides}: {error}") from error
-        if os.path.exists(output):
-            with h5py.File(output, "r") as results:
-                assert "failed" in status_of(results), status_of(results)
-            os.remove(output)
-        assert not os.path.exists(output + ".partial")
+class MistakesTest(CommandLineCase):
+    def test_a_mistake_ends_with_its_status_and_one_sentence_and_leaves_no_file_that_cannot_be_opened(self):
+        output = self.folder / "mistake.h5"
+        for overrides, status, sentence in MISTAKES:
+            with self.subTest(overrides):
+                words = overrides if any(o.startswith("run.output") for o in overrides) else [*overrides, "-o", output]
+                self.expect("run", "good.ini", *words, status=status, sentence=sentence)
+                if output.exists():
+                    self.assertIn("failed", self.status_in(output))
+                self.assertFalse((self.folder / "mistake.h5.partial").exists())
+            output.unlink(missing_ok=True)
+
+    def test_another_kind_has_other_keys(self):
+        """Which one has them, and how to go on without an editor."""
+        self.write("wagma.ini", GOOD.replace("kind = dpsgd", "kind = wagma\ngroup_size = 4\ntau = 5"))
+        place, cure = ": algorithm.group_size is not a key here; known keys: ", "; algorithm.group_size=default algorithm.tau=default takes away"
+        for words, start, end in ((["wagma.ini", "algorithm.kind=allreduce"], f"wagma.ini:18{place}",
+                                   f"; kind = wagma has it{cure} what the file sets, on the command line or zipped in [sweep]"),
+                                  (["good.ini", "algorithm.group_size=4"], f"command line{place}", "; kind = wagma has it"),
+                                  (["good.ini", "algorithm.keep=0.1"], "command line: algorithm.keep is not a key here; ",
+                                   "; it is one with compression = top_k, random_k, threshold, gradient_dropping, threshold_quantization, adaptive_quantization"),
+                                  (["good.ini", "compute.sigma=0.1"], "command line: compute.sigma is not a key here; ",
+                                   "; it is one with distribution = normal, lognormal"),
+                                  (["good.ini", "workload.alpha=0.1"], "command line: workload.alpha is not a key here; ",
+                                   "; it is one with partition = dirichlet"),
+                                  (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ",
+                                   "; kind = fluid, loggp, tcp have it"),
+                                  (["good.ini", "network.fabric=torus", "network.sides=2, 4"], "command line: network.fabric is not a key here; ",
+                                   "; kind = fluid, tcp have it"),
+                                  (["good.ini", "topology.kind=complete", "topology.sides=2, 4"], "command line: topology.sides is",
+                                   "; kind = torus has it"),
+                                  (["good.ini", "workload.hiden=4"], "command line: workload.hiden is", "; did you mean hidden?")):
+            with self.subTest(words):
+                done = self.expect("describe", *words, status=2, sentence=f"starling: {start}")
+                self.assertTrue(done.stderr.endswith(f"{end}\n"), done.stderr)
+        self.starling("describe", "wagma.ini", "algorithm.kind=allreduce", *cure.split()[1:3])
+
+    def test_a_section_that_is_not_there_is_no_missing_key(self):
+        self.write("short.ini", GOOD.replace("[network]\nkind = constant\nlatency = 20 us\n", ""))
+        self.expect("run", "short.ini", status=2, sentence="short.ini has no section [network]: network.kind is missing")
 
 
-def check_keys_of_other_kinds(folder):
-    """Another kind has other keys: which one has them, and how to go on without an editor. A section that is not there is no missing key."""
-    folder.write("wagma.ini", GOOD.replace("kind = dpsgd", "kind = wagma\ngroup_size = 4\ntau = 5"))
-    place, cure = ": algorithm.group_size is not a key here; known keys: ", "; algorithm.group_size=default algorithm.tau=default takes away"
-    for words, start, end in ((["wagma.ini", "algorithm.kind=allreduce"], f"wagma.ini:18{place}", f"; kind = wagma has it{cure} what the file sets, on the command line or zipped in [sweep]"),
-                              (["good.ini", "algorithm.group_size=4"], f"command line{place}", "; kind = wagma has it"),
-                              (["good.ini", "algorithm.keep=0.1"], "command line: algorithm.keep is not a key here; ",
-                               "; it is one with compression = top_k, random_k, threshold, gradient_dropping, threshold_quantization, adaptive_quantization"),
-                              (["good.ini", "compute.sigma=0.1"], "command line: compute.sigma is not a key here; ",
-                               "; it is one with distribution = normal, lognormal"),
-                              (["good.ini", "workload.alpha=0.1"], "command line: workload.alpha is not a key here; ",
-                               "; it is one with partition = dirichlet"),
-                              (["good.ini", "network.preset=edr"], "command line: network.preset is not a key here; ", "; kind = fluid, loggp, tcp have it"),
-                              (["good.ini", "network.fabric=torus", "network.sides=2, 4"], "command line: network.fabric is not a key here; ",
-                               "; kind = fluid, tcp have it"),
-                              (["good.ini", "topology.kind=complete", "topology.sides=2, 4"], "command line: topology.sides is", "; kind = torus has it"),
-                              (["good.ini", "workload.hiden=4"], "command line: workload.hiden is", "; did you mean hidden?")):
-        done = folder.run("describe", *words)
-        expect(done, 2, f"starling: {start}")
-        assert done.stderr.endswith(f"{end}\n"), done.stderr
-    assert folder.run("describe", "wagma.ini", "algorithm.kind=allreduce", *cure.split()[1:3]).returncode == 0
-    folder.write("short.ini", GOOD.replace("[network]\nkind = constant\nlatency = 20 us\n", ""))
-    expect(folder.run("run", "short.ini"), 2, "short.ini has no section [network]: network.kind is missing")
+def limited():
+    """1 GiB of address space, and seconds."""
+    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 
 
-def check_absurd_requests(folder):
+class AbsurdRequestsTest(CommandLineCase):
     """Refused with one sentence by a process that may have 1 GiB of address space, and within seconds."""
-    def limit():
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-    folder.write("bare.ini", GOOD.replace("dataset = digits\nhidden = 8\n", ""))  # for workloads of other kinds, too
-    for overrides, status, sentence in ABSURD:
-        try:
-            expect(folder.run("run", "bare.ini", *overrides, "-o", folder.file("absurd.h5"), prepare=limit), status, sentence)
-        except AssertionError as error:
-            raise AssertionError(f"{overrides}: {error}") from error
-    for number, (section, sentence) in enumerate(ABSURD_SWEEPS):
-        folder.write(f"sweep{number}.ini", GOOD + f"[sweep]\n{section}\n")
-        expect(folder.run("sweep", f"sweep{number}.ini", prepare=limit), 2, sentence)
+
+    def test_absurd_runs(self):
+        self.write("bare.ini", GOOD.replace("dataset = digits\nhidden = 8\n", ""))  # for workloads of other kinds, too
+        for overrides, status, sentence in ABSURD:
+            with self.subTest(overrides):
+                self.expect("run", "bare.ini", *overrides, "-o", "absurd.h5", status=status, sentence=sentence, preexec_fn=limited)
+
+    def test_absurd_sweeps(self):
+        for number, (section, sentence) in enumerate(ABSURD_SWEEPS):
+            with self.subTest(section):
+                self.write(f"sweep{number}.ini", GOOD + f"[sweep]\n{section}\n")
+                self.expect("sweep", f"sweep{number}.ini", status=2, sentence=sentence, preexec_fn=limited)
 
 
 if __name__ == "__main__":
-    run_cases(sys.argv[1], [check_mistakes, check_keys_of_other_kinds, check_absurd_requests])
+    main("program")

@@ -10,15 +10,12 @@ import pathlib
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import time
-import unittest
 
 import h5py
 import numpy as np
-from runs import children, mpi_environment, wait_until_at_work
+from program_case import ProgramCase, main
+from runs import children, wait_until_at_work
 
 SCENARIO = """[run]
 nodes = 4
@@ -54,26 +51,22 @@ ENDLESS = ("algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_ever
 QUADRATIC_DEFAULTS = [f"{key}=default" for key in ("dimension", "curvature_min", "curvature_max", "centers", "center_values")]
 
 
-class EndsTest(unittest.TestCase):
+class EndsTest(ProgramCase):
     def setUp(self):
-        holder = tempfile.TemporaryDirectory(prefix="starling-ends-")
-        self.addCleanup(holder.cleanup)
-        self.folder = pathlib.Path(holder.name)
-        self.write("1,1,0,0")
+        super().setUp()
+        self.set_centers("1,1,0,0")
 
-    def write(self, centers):
-        (self.folder / "s.ini").write_text(SCENARIO.format(centers=centers))
+    def set_centers(self, centers):
+        self.write("s.ini", SCENARIO.format(centers=centers))
 
-    def start(self, ranks, *words, options=()):
-        launcher = [MPIRUN, "--oversubscribe", *options, "-n", str(ranks)] if ranks else []
-        return subprocess.Popen([*launcher, STARLING, "run", "s.ini", "-q", *words], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=mpi_environment(OMP_NUM_THREADS="1"))
+    def start_run(self, ranks, *words, options=()):
+        return self.start("run", "s.ini", "-q", *words, processes=ranks, options=options, environment={"OMP_NUM_THREADS": "1"})
 
     def start_before_saving(self, ranks, *words, options=()):
         """A run at work that has not begun to save, as it does after ten seconds: on a busy machine that is sooner than half a second of
         every rank's work, so it is started again."""
         for _ in range(10):
-            process = self.start(ranks, *words, options=options)
+            process = self.start_run(ranks, *words, options=options)
             began = time.monotonic()
             wait_until_at_work(process.pid, ranks, seconds=0.5)
             if time.monotonic() - began < 9:
@@ -84,21 +77,21 @@ class EndsTest(unittest.TestCase):
         raise TimeoutError("ranks do not get half a second of work in nine seconds")
 
     def run_it(self, ranks, *words, status=0):
-        process = self.start(ranks, *words)
+        process = self.start_run(ranks, *words)
         _, errors = process.communicate(timeout=400)  # seconds of work, on a machine that others may want
         self.assertEqual(process.returncode, status, errors)
         return errors
 
     def slow_disk(self, seconds):
         """Options of mpirun: the first results that a rank saves take so long to get to the disk."""
-        return self.preloaded("STARLING_TEST_SYNC", seconds)
+        return self.with_preloaded("STARLING_TEST_SYNC", seconds)
 
     def scarce_memory(self, rank, bytes_per_block=10**15):
         """Options of mpirun: a rank has no memory for blocks of so many bytes, and after SIGUSR1 for none until it gives some back."""
-        return self.preloaded("STARLING_TEST_MEMORY", f"{rank}:{bytes_per_block}")
+        return self.with_preloaded("STARLING_TEST_MEMORY", f"{rank}:{bytes_per_block}")
 
-    def preloaded(self, variable, setting):
-        return [word for name, value in (("LD_PRELOAD", PRELOADED), (variable, setting),
+    def with_preloaded(self, variable, setting):
+        return [word for name, value in (("LD_PRELOAD", self.preloaded), (variable, setting),
                                          ("ASAN_OPTIONS", "verify_asan_link_order=0")) for word in ("-x", f"{name}={value}")]
 
     def test_a_run_ends_at_its_time_on_all_ranks(self):
@@ -116,8 +109,8 @@ class EndsTest(unittest.TestCase):
                 loss = results["evaluation/test_loss"][()]
             np.testing.assert_allclose(rows["time"], [0.3, 0.6, 0.9, 1])
             self.assertLess(steps.max(), 100000)
-            for i, time in enumerate(rows["time"]):
-                ended = (times <= time).sum(axis=0)
+            for i, instant in enumerate(rows["time"]):
+                ended = (times <= instant).sum(axis=0)
                 self.assertEqual(rows["samples"][i], ended.sum())
                 if ended.min() == ended.max() > 0:
                     self.assertEqual(rows["test_loss"][i], loss[ended[0] - 1])
@@ -153,7 +146,7 @@ class EndsTest(unittest.TestCase):
 
     def test_a_standstill_of_the_whole_machine_after_a_signal_loses_nobody(self):
         for delay in 0, 0.01:
-            process = self.start(2, "-o", "halted.h5", *ENDLESS, *MPI)
+            process = self.start_run(2, "-o", "halted.h5", *ENDLESS, *MPI)
             wait_until_at_work(process.pid, 2, seconds=0.2)
             ranks = children(process.pid)
             for act in signal.SIGTERM, signal.SIGSTOP:
@@ -169,7 +162,7 @@ class EndsTest(unittest.TestCase):
             (self.folder / "halted.h5").unlink()
 
     def test_a_rank_that_hangs_while_it_saves_leaves_what_the_others_save_meanwhile(self):
-        process = self.start(3, "-o", "slow.h5", *ENDLESS, "run.patience=4 s", *MPI,
+        process = self.start_run(3, "-o", "slow.h5", *ENDLESS, "run.patience=4 s", *MPI,
                              options=[*self.slow_disk(4), "--mca", "odls_base_sigkill_timeout", "3"])  # mpirun wakes it before it kills
         while not (self.folder / "slow.h5.partial").exists() and process.poll() is None:
             time.sleep(0.1)
@@ -180,7 +173,7 @@ class EndsTest(unittest.TestCase):
             self.assertIn("lost rank 0 of 3", file["facts"].attrs["status"].decode())
 
     def test_a_failed_run_over_mpi_keeps_what_all_ranks_recorded(self):
-        self.write("0,0,0,1")
+        self.set_centers("0,0,0,1")
         # Slow enough a failure that the other ranks, who wait for nobody, are at work by then, wherever they have come to.
         words = ("run.steps=2000", "run.evaluate_every=500", "workload.dimension=30000", "algorithm.learning_rate=2.1",
                  "algorithm.period=2000", "-o")
@@ -237,7 +230,7 @@ class EndsTest(unittest.TestCase):
 
     def test_a_rank_that_runs_out_of_memory_is_named_and_what_all_ranks_recorded_is_kept(self):
         for rank, gradient in (0, "1 ms"), (1, "10 us"):  # most of what needs memory then is of gradients, or of messages
-            process = self.start(2, "-o", "scarce.h5", "algorithm.kind=dpsgd", "algorithm.period=default", "algorithm.learning_rate=0.1",
+            process = self.start_run(2, "-o", "scarce.h5", "algorithm.kind=dpsgd", "algorithm.period=default", "algorithm.learning_rate=0.1",
                                  f"compute.gradient={gradient}", "run.steps=10000000", "run.record_every=1000", "run.evaluate_every=10000000",
                                  *MPI, options=self.scarce_memory(rank))
             wait_until_at_work(process.pid, 2, seconds=0.5)
@@ -246,13 +239,13 @@ class EndsTest(unittest.TestCase):
 
     def test_what_a_rank_has_no_room_to_tell_is_all_that_is_lost(self):
         # What rank 1 notes of a node for a replay grows until there is no room, nor is there for all of that in one piece.
-        process = self.start(2, "-o", "scarce.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=1000",
+        process = self.start_run(2, "-o", "scarce.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.record_every=1000",
                              "run.evaluate_every=10000000", *MPI, options=self.scarce_memory(1, 50000))
         self.assertEqual(self.end_without_memory(process, 1), [True, True, False, False])
 
     def test_a_rank_without_room_for_its_results_leaves_those_of_the_others(self):
         # No table takes 100 kB in one piece for its 3000 rows; rank 1 has 2 cells of 3 metrics to tell of each, which makes 144 kB.
-        process = self.start(2, "-o", "scarce.h5", "algorithm.learning_rate=0.1", "run.steps=3000", "run.evaluate_every=3000", "run.record_order=no",
+        process = self.start_run(2, "-o", "scarce.h5", "algorithm.learning_rate=0.1", "run.steps=3000", "run.evaluate_every=3000", "run.record_order=no",
                              *MPI, options=self.scarce_memory(1, 120000))
         self.assertEqual(self.end_without_memory(process, 1), [True, True, False, False])
         with h5py.File(self.folder / "scarce.h5") as file:
@@ -263,7 +256,7 @@ class EndsTest(unittest.TestCase):
         words = ("workload.kind=mlp", "workload.dataset=blobs", "workload.features=64", "workload.samples=1000", "workload.hidden=1000,1000",
                  "algorithm.kind=choco", "algorithm.period=default", "algorithm.learning_rate=0.01", "algorithm.compression=top_k", "algorithm.keep=0.9", "algorithm.consensus_rate=0.1",
                  "topology.kind=ring", "run.steps=3")
-        process = self.start(1, "-o", "scarce.h5", *(f"workload.{key}" for key in QUADRATIC_DEFAULTS), *words, options=self.scarce_memory(0, 2000000))
+        process = self.start_run(1, "-o", "scarce.h5", *(f"workload.{key}" for key in QUADRATIC_DEFAULTS), *words, options=self.scarce_memory(0, 2000000))
         errors = process.communicate(timeout=120)[1]
         self.assertEqual(process.returncode, 1, errors)
         self.assertIn("starling: out of memory: 4 nodes * 1076016 floats", errors)
@@ -307,7 +300,7 @@ class EndsTest(unittest.TestCase):
 
     def test_ranks_that_read_different_settings_do_not_make_one_run(self):
         for words in (MPI, ()):
-            second = [":", "-n", "1", STARLING, "run", "s.ini", "-q", "-o", "mixed.h5", "algorithm.learning_rate=0.2", *words]
+            second = [":", "-n", "1", self.program, "run", "s.ini", "-q", "-o", "mixed.h5", "algorithm.learning_rate=0.2", *words]
             errors = self.run_it(1, "-o", "mixed.h5", *words, *second, status=1)
             self.assertEqual(errors.count("starling: rank 1 has other settings than rank 0: expected `learning_rate = 11`, "
                                           "found `learning_rate = 0.2`"), 1, errors)
@@ -324,12 +317,9 @@ class EndsTest(unittest.TestCase):
                  *(f"workload.{key}" for key in QUADRATIC_DEFAULTS)]
         for how in (MPI, ()):
             for other, status in ("here", 0), ("there", 1):
-                ranks = [[MPIRUN, "--oversubscribe"] if not rank else [":"] for rank in range(2)]
-                for part, folder in zip(ranks, ("here", other)):
-                    part += ["-n", "1", "-wdir", str(self.folder / folder), STARLING, "run", *words, *how]
-                done = subprocess.run(sum(ranks, []), text=True, timeout=120, capture_output=True,
-                                      env=mpi_environment(OMP_NUM_THREADS="1"))
-                self.assertEqual(done.returncode, status, done.stderr)
+                run = [self.program, "run", *words, *how]
+                done = self.starling("run", *words, *how, ":", "-n", "1", "-wdir", self.folder / other, *run, processes=1, status=status,
+                                     options=["-wdir", self.folder / "here"], environment={"OMP_NUM_THREADS": "1"})
                 self.assertEqual(done.stderr.count("starling: data.h5: holds something else on rank 1 than on rank 0"), status,
                                  done.stderr)
                 self.assertEqual((self.folder / "mixed.h5").exists(), not status)
@@ -349,7 +339,7 @@ class EndsTest(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 60)
 
     def test_a_real_run_that_is_killed_has_saved_what_all_ranks_recorded(self):
-        process = self.start(3, "-o", "real.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.evaluate_every=100000",
+        process = self.start_run(3, "-o", "real.h5", "algorithm.learning_rate=0.1", "run.steps=10000000", "run.evaluate_every=100000",
                              "run.timeline=5 s", *MPI)
         self.wait_for_results(process)
         for victim in [*children(process.pid), process.pid]:
@@ -371,7 +361,7 @@ class EndsTest(unittest.TestCase):
         """A real run of a millisecond a step, each of whose evaluations takes rank 0 a second or more when all have ended."""
         workload = [f"workload.{key}" for key in ("kind=mlp", "dataset=blobs", "hidden=400,400", "test_samples=100000", "samples=100",
                                                   "batch_size=1", *QUADRATIC_DEFAULTS)]
-        return self.start(2, "-o", "real.h5", "run.nodes=2", f"run.steps={steps}", f"run.evaluate_every={evaluate_every}",
+        return self.start_run(2, "-o", "real.h5", "run.nodes=2", f"run.steps={steps}", f"run.evaluate_every={evaluate_every}",
                           "topology.kind=complete", "algorithm.learning_rate=0.001", *workload, *MPI, options=options)
 
     def wait_for_results(self, process, steps=1):
@@ -436,6 +426,4 @@ class EndsTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STARLING, MPIRUN, PRELOADED = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
-    del sys.argv[1:4]
-    unittest.main()
+    main("program", "mpirun", "preloaded")

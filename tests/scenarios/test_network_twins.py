@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 
-from twin_support import main
+from program_case import main
 from twin_world import MS, NEVER, Constant, World, WorldCase, come, drawn
 
 ROUNDING = 100  # picoseconds, of some hundred changes of rates
@@ -546,4 +546,4 @@ class NetworkTwins(WorldCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

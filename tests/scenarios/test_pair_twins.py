@@ -5,15 +5,15 @@ every kind; lattice codes are read beside what their reader has. Models, the end
 usage: test_pair_twins.py STARLING
 """
 import itertools
-import pathlib
 
 import h5py
 import numpy as np
+from program_case import main
 
 import twin_pairs
 from twin_codes import levels, none, random_k, sign, top_k, words
 from twin_pairs import Task, adpsgd, blocking_swarm, one_sided_swarm, pairwise_gossip, swarm
-from twin_support import Optimizer, main
+from twin_support import Optimizer
 from twin_world import MS, Constant, Problem, World, WorldCase, come, drawn
 
 
@@ -146,7 +146,7 @@ class PairTwins(WorldCase):
                 "workload": {"kind": "quadratic", "dimension": problem.dimension, "start": 0.3}}, durations)
             self.expect_ends(world, time)
             np.testing.assert_array_equal(traffic, t.sent + ("blocking" not in keys.values()) * ends(topology, nodes))
-            with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
+            with h5py.File(self.folder / "twin.h5") as results:
                 np.testing.assert_allclose(results["models"][()], t.x, rtol=2e-5, atol=2e-5)
 
     def test_swarm(self):
@@ -168,4 +168,4 @@ class PairTwins(WorldCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

@@ -14,16 +14,13 @@ import pathlib
 import random
 import re
 import subprocess
-import sys
 import tempfile
 import time
-import unittest
 
-from runs import content, mpi_environment
+from program_case import ProgramCase, main
+from runs import content
 
-COUNT = int(os.environ.get("STARLING_RANDOM_SCENARIOS", "15" if "--mpirun" in sys.argv else "40"))
 SEED = int(os.environ.get("STARLING_RANDOM_SEED", "1"))
-LIMIT = 120       # seconds of a run on a busy machine; most take a tenth of one
 MOST_CHANGES = 20  # until a scenario is one that runs
 
 Key = collections.namedtuple("Key", "name default values conditions")
@@ -181,22 +178,22 @@ class Drawn:
                        for section, values in self.sections.items())
 
 
-class RandomScenariosTest(unittest.TestCase):
+class RandomScenariosTest(ProgramCase):
+    limit = 120  # seconds of a run on a busy machine; most take a tenth of one
+
     def run_program(self, folder, threads, *words):
-        return subprocess.run([STARLING, *words, "-q"], cwd=folder, text=True, timeout=LIMIT, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
+        return self.starling(*words, "-q", status=None, cwd=folder, stdout=subprocess.DEVNULL, environment={"OMP_NUM_THREADS": str(threads)})
 
     def run_processes(self, folder, processes, *words):
-        return subprocess.run([MPIRUN, "--oversubscribe", "-n", str(processes), STARLING, "run", *words, "-q"],
-                              cwd=folder, text=True, timeout=LIMIT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                              env=mpi_environment(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive"))
+        return self.starling("run", *words, "-q", processes=processes, status=None, cwd=folder, stdout=subprocess.DEVNULL,
+                             environment={"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"})
 
     def run_killed(self, folder):
         """As s.ini says, but killed at its first checkpoint, if it lives to write one, and resumed."""
         def has_checkpoint():  # without hard links there is none for a moment but the one before
             return any(pathlib.Path(folder, "killed.h5" + end).exists() for end in (".checkpoint", ".checkpoint.previous"))
 
-        process = subprocess.Popen([STARLING, "run", "s.ini", "-q", "-o", "killed.h5", "run.checkpoint=1 steps"], cwd=folder)
+        process = self.start("run", "s.ini", "-q", "-o", "killed.h5", "run.checkpoint=1 steps", cwd=folder, stdout=None, stderr=None)
         while process.poll() is None and not has_checkpoint():
             time.sleep(0.001)
         process.kill()
@@ -224,8 +221,7 @@ class RandomScenariosTest(unittest.TestCase):
         self.assertEqual([], [name for name in one if one[name] != two[name]])
 
     def check_described(self, folder):
-        described = subprocess.run([STARLING, "describe", "s.ini"], cwd=folder, text=True, timeout=LIMIT, capture_output=True)
-        self.assertEqual(described.returncode, 0, described.stderr)
+        self.starling("describe", "s.ini", cwd=folder)
 
     def check_repeated(self, folder, scenario):
         other = self.run_program(folder, 3, "run", "one.h5", "run.window=20 KiB", "-o", "other.h5")
@@ -263,10 +259,11 @@ class RandomScenariosTest(unittest.TestCase):
         self.replays["equal"] += 1
 
     def test_any_combination_ends_in_results_or_a_sentence(self):
-        catalog = Catalog(subprocess.run([STARLING, "list", "--markdown"], check=True, capture_output=True, text=True).stdout)
+        catalog = Catalog(self.starling("list", "--markdown").stdout)
+        count = int(os.environ.get("STARLING_RANDOM_SCENARIOS", "15" if self.mpirun else "40"))
         completed = 0
         self.replays = collections.Counter()
-        for number in range(COUNT):
+        for number in range(count):
             scenario = Drawn(catalog, f"{SEED} {number}")
             with tempfile.TemporaryDirectory(prefix="starling-random-") as folder:
                 done = self.run_until_accepted(folder, scenario)
@@ -278,20 +275,16 @@ class RandomScenariosTest(unittest.TestCase):
                         self.assertRegex(done.stderr.strip().splitlines()[-1], FAILURES)
                         continue
                     self.check_described(folder)
-                    if MPIRUN:
+                    if self.mpirun:
                         self.check_shared(folder, scenario)
                         self.check_replayed(folder, scenario)
                     else:
                         self.check_repeated(folder, scenario)
                     completed += 1
-        self.assertGreater(completed, COUNT / 2, "most scenarios must run")
-        if MPIRUN:
+        self.assertGreater(completed, count / 2, "most scenarios must run")
+        if self.mpirun:
             self.assertGreater(self.replays["equal"], self.replays["failed"], "most real runs must be replayed")
 
 
 if __name__ == "__main__":
-    STARLING, MPIRUN = str(pathlib.Path(sys.argv.pop(1)).resolve()), None
-    if sys.argv[1:2] == ["--mpirun"]:
-        MPIRUN = sys.argv[2]
-        del sys.argv[1:3]
-    unittest.main()
+    main("program", "--mpirun")

@@ -6,16 +6,12 @@ be read. tests/sim/mpi/test_shared.cpp walks the algorithms.
 
 usage: test_shared.py STARLING MPIRUN TEST_SHARED
 """
-import pathlib
 import signal
-import subprocess
-import sys
-import tempfile
 import time
-import unittest
 
 import h5py
-from runs import content, mpi_environment, wait_until_at_work
+from program_case import ProgramCase, main
+from runs import content, wait_until_at_work
 
 SCENARIO = """[run]
 nodes = 10
@@ -44,23 +40,17 @@ learning_rate = 0.05
 TIMING = SCENARIO[:SCENARIO.index("kind = mlp")] + "kind = timing\nmodel = resnet50\n" + SCENARIO[SCENARIO.index("[algorithm]"):]
 
 
-class SharedTest(unittest.TestCase):
-    def setUp(self):
-        holder = tempfile.TemporaryDirectory(prefix="starling-shared-")
-        self.addCleanup(holder.cleanup)
-        self.folder = pathlib.Path(holder.name)
-        (self.folder / "s.ini").write_text(SCENARIO)
-        (self.folder / "timing.ini").write_text(TIMING)
+class SharedTest(ProgramCase):
+    limit = 300
 
-    def start(self, processes, *words, program=None):
-        launcher = [MPIRUN, "--oversubscribe", "-n", str(processes)] if processes else []
-        return subprocess.Popen([*launcher, program or STARLING, *words], cwd=self.folder, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=mpi_environment(OMP_NUM_THREADS="1"))
+    def setUp(self):
+        super().setUp()
+        self.write("s.ini", SCENARIO)
+        self.write("timing.ini", TIMING)
 
     def run_it(self, processes, *words, program=None):
-        process = self.start(processes, *words, program=program)
-        output, errors = process.communicate(timeout=300)
-        return process.returncode, output, errors
+        done = self.starling(*words, processes=processes, program=program, status=None, environment={"OMP_NUM_THREADS": "1"})
+        return done.returncode, done.stdout, done.stderr
 
     def test_the_results_file_is_that_of_one_process(self):
         self.check_same("run.evaluate_interval=10 ms", "run.until=55 ms")
@@ -90,7 +80,7 @@ class SharedTest(unittest.TestCase):
         self.assertEqual(found, status, errors)
         self.assertEqual(errors.count(sentence), 1, errors)
 
-    def test_refusals(self):
+    def test_what_several_processes_cannot_do_is_refused_once(self):
         self.check_refused(2, 2, ("run", "timing.ini"), "processes share the numbers of a simulation")
         self.check_refused(2, 3, ("run", "s.ini", "run.nodes=2"), "run.nodes must be at least the number of processes, 3, got 2")
         self.assertEqual(self.run_it(1, "run", "s.ini", "-o", "r.h5")[0], 0)
@@ -121,7 +111,7 @@ class SharedTest(unittest.TestCase):
                 with h5py.File(self.folder / "nan.h5") as file:
                     self.assertTrue(file["facts"].attrs["status"].decode().startswith(f"failed: {sentence}"))
 
-    def test_results_that_cannot_be_saved(self):
+    def test_results_that_cannot_be_saved_are_told_once(self):
         (self.folder / "taken.h5").mkdir()
         status, _, errors = self.run_it(2, "run", "s.ini", "-q", "-o", "taken.h5")
         self.assertEqual(status, 1)
@@ -133,7 +123,7 @@ class SharedTest(unittest.TestCase):
                                ("out-of-memory", "process 1 of 3: out of memory"),
                                ("interrupted", "interrupted")):
             begin = time.monotonic()
-            status, output, errors = self.run_it(3, mode, program=TEST_SHARED)
+            status, output, errors = self.run_it(3, mode, program=self.catalog)
             self.assertNotIn(status, (0, None))
             for process in range(3):
                 self.assertEqual(output.count(f"process {process} ends: "), 1, (mode, output, errors))
@@ -142,8 +132,8 @@ class SharedTest(unittest.TestCase):
 
     def test_an_interrupted_run_keeps_its_results(self):
         for number in (signal.SIGINT, signal.SIGTERM):
-            process = self.start(2, "run", "s.ini", "-o", "long.h5", "run.steps=100000000", "run.record_every=100000",
-                                 "run.evaluate_every=100000", "run.window=1 MiB")
+            process = self.start("run", "s.ini", "-o", "long.h5", "run.steps=100000000", "run.record_every=100000",
+                                 "run.evaluate_every=100000", "run.window=1 MiB", processes=2, environment={"OMP_NUM_THREADS": "1"})
             wait_until_at_work(process.pid, 2)
             process.send_signal(number)
             _, errors = process.communicate(timeout=60)
@@ -155,6 +145,4 @@ class SharedTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    STARLING, MPIRUN, TEST_SHARED = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:4])
-    del sys.argv[1:4]
-    unittest.main()
+    main("program", "mpirun", "catalog")

@@ -6,12 +6,12 @@ vectors, by which a small network learns.
 usage: test_twins.py STARLING
 """
 import itertools
-import pathlib
 
 import h5py
 import numpy as np
+from program_case import main
 
-from twin_support import OPTIMIZERS, START, Optimizer, TwinCase, gradient, main
+from twin_support import OPTIMIZERS, START, Optimizer, TwinCase, gradient
 from twin_world import MS, WorldCase
 
 
@@ -236,7 +236,7 @@ class Networks(WorldCase):
         self.results({"run": {"save_models": True}, "topology": {"kind": "ring"}, "algorithm": {"kind": "allreduce", **algorithm},
                       "workload": {"kind": "mlp", "dataset": "hdf5", "path": "samples.h5", "test_path": "samples.h5",
                                    "batch_size": SAMPLES, "hidden": SHAPES[0][1]}}, [[MS] * steps])
-        with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
+        with h5py.File(self.folder / "twin.h5") as results:
             model = results["models"][0].astype(float)
         ends = np.cumsum([np.prod(shape) for shape in SHAPES])
         return [tensor.reshape(shape) for tensor, shape in zip(np.split(model, ends[:-1]), SHAPES)]
@@ -244,7 +244,7 @@ class Networks(WorldCase):
     def test_projections(self):
         rng, views = np.random.default_rng(1), []
         x, y = rng.normal(size=(SAMPLES, 6)).astype(np.float32), np.arange(SAMPLES, dtype=np.int32) % 3
-        with h5py.File(pathlib.Path(self.place.name) / "samples.h5", "w") as samples:
+        with h5py.File(self.folder / "samples.h5", "w") as samples:
             samples["x"], samples["y"] = x, y
         start = self.learned(1, {"learning_rate": 1e-30})
         for rule, delta in itertools.product(("sgdp", "adamp"), (0.1, 0.6, 1.5)):
@@ -271,14 +271,14 @@ class Regression(WorldCase):
         self.results({"run": {"save_models": True}, "topology": {"kind": topology}, "algorithm": algorithm,
                       "workload": {"kind": "linear", "dataset": "hdf5", "path": "samples.h5", "test_path": "samples.h5",
                                    "partition": "contiguous", "batch_size": SAMPLES // nodes}}, [[MS] * steps] * nodes)
-        with h5py.File(pathlib.Path(self.place.name) / "twin.h5") as results:
+        with h5py.File(self.folder / "twin.h5") as results:
             return results["models"][()], results["evaluation/test_loss"][-1]
 
     def test_gossip_and_ridge(self):
         rng = np.random.default_rng(2)
         x = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
         y = (x @ [1, -2, 0.5, 3] + 5 + rng.normal(size=SAMPLES)).astype(np.float32)
-        with h5py.File(pathlib.Path(self.place.name) / "samples.h5", "w") as samples:
+        with h5py.File(self.folder / "samples.h5", "w") as samples:
             samples["x"], samples["y"] = x, y
         inputs = np.column_stack([x, np.ones(SAMPLES)]).astype(float)  # of weights and bias
         nodes, rate = 4, 0.1
@@ -298,4 +298,4 @@ class Regression(WorldCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

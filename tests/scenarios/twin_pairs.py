@@ -226,8 +226,9 @@ def barrier(t, i, k):
         t.world.send(i, child, ("down", k))
 
 
-def adpsgd(t, exchanges_per_step, slow=None):
-    """Exchanges that earlier gradients allowed, and that have not begun at the last one (of a block), never do."""
+def adpsgd(t, exchanges_per_step, slow=None, takes_turns=False):
+    """Exchanges that earlier gradients allowed, and that have not begun at the last one (of a block), never do. A node that
+    takes turns goes round its peers in order of number, from its own on."""
     pairs, begun, owed = t.pairs(), np.zeros(t.nodes, int), np.zeros(t.nodes, int)
     exchanging = np.zeros(t.nodes, bool)
 
@@ -238,7 +239,8 @@ def adpsgd(t, exchanges_per_step, slow=None):
                 return pairs.finish(i)
             owed[i] -= 1
             exchanging[i] = True
-            yield from pairs.exchange(i, t.partner("partner", i, e))
+            in_turn = sorted(t.peers[i], key=lambda j: (j < i, j))
+            yield from pairs.exchange(i, in_turn[e % len(in_turn)] if takes_turns else t.partner("partner", i, e))
             exchanging[i] = False
 
     def node(i):

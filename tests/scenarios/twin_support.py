@@ -1,12 +1,7 @@
 """What twins of algorithms share: nodes with quadratics of known minima, the update rule, and runs of the program beside them."""
-import pathlib
-import subprocess
-import sys
-import tempfile
-import unittest
-
 import h5py
 import numpy as np
+from program_case import ProgramCase
 
 CENTERS = [1, -2, 0.5, 3, 4, -1, 2.5, 0.25]  # minima of the nodes' quadratics, whose curvature is
 CURVATURE = 1.3
@@ -24,10 +19,9 @@ save_models = yes
 kind = {topology}
 [network]
 kind = constant
-latency = {latency} ms
+latency = 1 ns
 [compute]
 gradient = 10 ms
-speeds = {speeds}
 [workload]
 kind = quadratic
 dimension = 2
@@ -41,9 +35,9 @@ start = {start}
 """
 
 
-def gradient(x, node=None):
-    """Of one node, or of the first len(x)."""
-    return CURVATURE * (x - (np.array(CENTERS[:len(x)]) if node is None else CENTERS[node]))
+def gradient(x):
+    """Of the first len(x) nodes."""
+    return CURVATURE * (x - np.array(CENTERS[:len(x)]))
 
 
 class Optimizer:
@@ -59,35 +53,17 @@ class Optimizer:
         return self.rate * (d + self.momentum * self.velocity[node] if self.nesterov else self.velocity[node])
 
 
-class ProgramCase(unittest.TestCase):
-    """Runs the program in a folder of its own."""
-    program = None
-
-    def setUp(self):
-        self.place = tempfile.TemporaryDirectory(prefix="starling-twins-")
-        self.addCleanup(self.place.cleanup)
-
-
 class TwinCase(ProgramCase):
-    def models(self, nodes, steps, algorithm, topology="ring", times=None, latency=1e-6):
-        """(nodes), what the program's nodes end with; both entries are the same. Milliseconds of the nodes' gradients and of a
-        message."""
-        path = pathlib.Path(self.place.name)
+    def models(self, nodes, steps, algorithm, topology="ring"):
+        """(nodes), what the program's nodes end with; both entries are the same."""
         lines = "\n".join(f"{key} = {'yes' if value is True else value}" for key, value in algorithm.items())
-        speeds = ", ".join(repr(10 / time) for time in times or [10] * nodes)
-        (path / "twin.ini").write_text(SCENARIO.format(
-            nodes=nodes, steps=steps, topology=topology, latency=latency, speeds=speeds, algorithm=lines,
-            curvature=CURVATURE, start=START, output=path / "twin.h5", centers=", ".join(map(str, CENTERS[:nodes]))),
-            encoding="utf-8")
-        subprocess.run([self.program, "run", "--quiet", path / "twin.ini"], check=True)
-        with h5py.File(path / "twin.h5") as results:
+        self.write("twin.ini", SCENARIO.format(
+            nodes=nodes, steps=steps, topology=topology, algorithm=lines,
+            curvature=CURVATURE, start=START, output="twin.h5", centers=", ".join(map(str, CENTERS[:nodes]))))
+        self.starling("run", "--quiet", "twin.ini")
+        with h5py.File(self.folder / "twin.h5") as results:
             return results["models"][:, 0]
 
     def expect(self, twin, nodes, steps, algorithm, **where):
         with self.subTest(nodes=nodes, **algorithm, **where):
             np.testing.assert_allclose(self.models(nodes, steps, algorithm, **where), twin, rtol=2e-6, atol=2e-6)
-
-
-def main():
-    ProgramCase.program = sys.argv.pop()
-    unittest.main()

@@ -4,14 +4,12 @@ import collections
 import heapq
 import itertools
 import math
-import pathlib
 import random
-import subprocess
 
 import h5py
 import numpy as np
+from program_case import ProgramCase
 
-from twin_support import ProgramCase
 
 MS = 10**9
 WORD, TWO_WORDS = 2**32 - 1, 2**64 - 1
@@ -223,22 +221,23 @@ class WorldCase(ProgramCase):
         """Of all gradients, 5 to 20 ms, or four times as long."""
         return [[rng.randrange(5 * MS, 20 * MS) * (4 if i in slow else 1) for _ in range(steps)] for i in range(nodes)]
 
-    def results(self, sections, durations, files=None):
-        """Of a run whose gradients last so long: its final models, ends of steps in seconds, and traffic."""
-        path = pathlib.Path(self.place.name)
+    def results(self, sections, durations, files=None, status=0):
+        """Of a run whose gradients last so long: its final models, ends of steps in seconds, and traffic; None if it shall fail."""
         rows = [f"{i},{k},{seconds(d)}\n" for i, steps in enumerate(durations) for k, d in enumerate(steps)]
         for name, text in {**(files or {}), "trace.csv": "node,step,seconds\n" + "".join(rows)}.items():
-            (path / name).write_text(text, encoding="utf-8")
+            self.write(name, text)
         nodes, steps = len(durations), len(durations[0])
-        base = {"run": {"nodes": nodes, "steps": steps, "output": path / "twin.h5", "record_every": 1},
+        base = {"run": {"nodes": nodes, "steps": steps, "output": "twin.h5", "record_every": 1},
                 "network": {"kind": "constant", "latency": "0 s"}, "compute": {"distribution": "trace", "trace": "trace.csv"}}
         text = ""
         for name in base | sections:
             keys = base.get(name, {}) | sections.get(name, {})
             text += f"[{name}]\n" + "".join(f"{key} = {'yes' if value is True else value}\n" for key, value in keys.items())
-        (path / "twin.ini").write_text(text, encoding="utf-8")
-        subprocess.run([self.program, "run", "--quiet", path / "twin.ini"], check=True)
-        with h5py.File(path / "twin.h5") as results:
+        self.write("twin.ini", text)
+        self.starling("run", "--quiet", "twin.ini", status=status)
+        if status:
+            return None
+        with h5py.File(self.folder / "twin.h5") as results:
             models = results["models"][:, 0] if "models" in results else None
             return models, results["steps/time"][()], results["nodes/bytes_sent"][()]
 

@@ -1,14 +1,11 @@
 """What tests of pictures have in common: two runs and a sweep to draw, and how to read what was drawn."""
-import pathlib
 import re
 import subprocess
-import sys
-import tempfile
-import unittest
 
 import h5py
 import matplotlib.pyplot as plt
-from python_tool import call  # which puts the tools' folder on the path
+from program_case import ProgramCase
+from python_tool import call
 
 from pictures.style import STYLE
 
@@ -35,12 +32,10 @@ learning_rate = 0.05
 """
 
 
-class PlotCase(unittest.TestCase):
+class PlotCase(ProgramCase):
     @classmethod
     def setUpClass(cls):
-        holder = tempfile.TemporaryDirectory(prefix="starling-plot-")
-        cls.addClassCleanup(holder.cleanup)
-        cls.folder = pathlib.Path(holder.name)
+        cls.share_folder()
         (cls.folder / "s.ini").write_text(SCENARIO + "[reference]\nfile = r.csv\n")
         for name, settings in {"a": ["run.timeline=1 s"], "slow": ["compute.gradient=1.2 ms"]}.items():
             subprocess.run([cls.program, "run", "s.ini", "-q", "-o", f"{name}.h5", *settings], cwd=cls.folder, check=True)
@@ -71,9 +66,3 @@ class PlotCase(unittest.TestCase):
             self.addCleanup(plt.close, figure)
             figure.draw_without_rendering()
         return figure
-
-
-def main():
-    """Runs the tests of the program that is called, which gets the simulator's path."""
-    PlotCase.program = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main()

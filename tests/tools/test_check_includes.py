@@ -1,13 +1,11 @@
 """tools/check_includes.py: the project keeps its include table, and a breach of it is caught."""
 import pathlib
-import sys
 import tempfile
 import unittest
 
+import check_includes
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(ROOT / "tools"))
-import check_includes  # noqa: E402
 
 
 class CheckIncludes(unittest.TestCase):

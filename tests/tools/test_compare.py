@@ -3,18 +3,14 @@
 
 usage: test_compare.py STARLING
 """
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
-import unittest
 
 import h5py
 import numpy as np
+from program_case import ProgramCase, main
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 from pictures.reference import read_reference
 from pictures.style import Failure
 
@@ -60,12 +56,10 @@ BAD = [
 ]
 
 
-class CompareTest(unittest.TestCase):
+class CompareTest(ProgramCase):
     @classmethod
     def setUpClass(cls):
-        holder = tempfile.TemporaryDirectory(prefix="starling-compare-")
-        cls.addClassCleanup(holder.cleanup)
-        cls.folder = pathlib.Path(holder.name)
+        cls.share_folder()
         (cls.folder / "s.ini").write_text(SCENARIO)
         for name, settings in {"a": [], "again": ["run.window=1 MiB"], "seed": ["run.seed=2"],
                                "slow": ["compute.gradient=1.2 ms"]}.items():
@@ -73,7 +67,7 @@ class CompareTest(unittest.TestCase):
 
     @classmethod
     def starling(cls, *words, status=0):
-        done = subprocess.run([PROGRAM, *words], cwd=cls.folder, capture_output=True, text=True, timeout=120)
+        done = subprocess.run([cls.program, *words], cwd=cls.folder, capture_output=True, text=True, timeout=120)
         if done.returncode != status:
             raise AssertionError(f"{words}: ended with {done.returncode}: {done.stdout}{done.stderr}")
         return done.stdout + done.stderr
@@ -430,5 +424,4 @@ class CompareTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main()
+    main("program")

@@ -1,12 +1,8 @@
 """tools/count_tests.py: the numbers in the last line of tools/test are those of the cases that ran."""
 import json
-import pathlib
-import sys
 import unittest
 
-sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import count_tests  # noqa: E402
+import count_tests
 
 
 def run(command, result, stdout="", stderr=""):

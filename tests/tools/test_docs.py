@@ -2,11 +2,11 @@
 
     tests/tools/test_docs.py BUILD_FOLDER
 
-Commands are the lines of the ```sh blocks, whole ```python blocks, and the code in tables with a column `run`. A ```slurm
-block is a whole job script; it runs as the only task of its job, with Slurm's variables set here. They run in their order
-in one temporary copy of the tree, where `build` is BUILD_FOLDER and tools/setup installs and builds nothing. What needs a
-cluster says so in its line: "# on the cluster". SKIPPED lists the other commands that cannot run in a test, each with the
-reason. docs/keys.md must be what the program prints, docs/results_format.md must name all that results files hold.
+Commands are the lines of the ```sh blocks (those that end with a backslash go on), whole ```python blocks, and the code in
+tables with a column `run`. A ```slurm block is a whole job script; it runs as the only task of its job, with Slurm's
+variables set here. They run in their order in one temporary copy of the tree, where `build` is BUILD_FOLDER and
+tools/setup installs and builds nothing. What needs a cluster says so in its line: "# on the cluster". SKIPPED lists the
+other commands that cannot run in a test, each with the reason. docs/keys.md must be what the program prints, docs/results_format.md must name all that results files hold.
 """
 import pathlib
 import re
@@ -17,8 +17,6 @@ import tempfile
 import unittest
 
 import h5py
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
 from runs import mpi_environment
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,12 +26,17 @@ COPIED = ("docs", "scenarios", "sim", "tools", "README.md", "CONTRIBUTING.md", "
 SKIPPED = {  # beginning of a command: why
     "tools/test": "would run this test again",
     "STARLING_KILLS": "takes hours",
+    "meson test": "would build, while other tests run",
     "meson setup": "the build folder under test is the outcome of it",
     "ninja -C build benchmarks": "would build, while other tests run",
     "tools/gpu_check": "takes a GPU, or all benchmarks built",
     "build/tests/benchmarks": "measuring takes a quiet machine and time",
     "tools/bench/compare_simgrid.py": "measuring takes SimGrid, a quiet machine and time",
     "CC=clang-16 CXX=clang++-16 meson": "takes Clang and minutes",
+    "ninja -C build-threads": "takes the build folder of the line before",
+    "OMP_TOOL_LIBRARIES": "takes the program built by the line before",
+    "ninja -C build-fuzz": "takes the build folder of the line before",
+    "build-fuzz/": "takes the program built by the line before",
     "clang-format-14": "FILE stands for a file",
     "tools/lint": "is a suite of its own",
     "tools/coverage": "builds and tests everything once more",
@@ -96,12 +99,17 @@ def commands(document):
         if language in ("python", "slurm"):
             yield Command(document, start, "\n".join(lines), language)
         if language == "sh":
+            text, first = "", start
             for number, line in enumerate(lines, start):
                 if ON_THE_CLUSTER in line:
                     continue
-                text = re.sub(r"(^|\s)#.*", "", line).strip()
-                if text:
-                    yield Command(document, number, text)
+                first = first if text else number
+                text += re.sub(r"(^|\s)#.*", "", line).strip()
+                if text.endswith("\\"):  # the command goes on
+                    text += "\n"
+                elif text:
+                    yield Command(document, first, text)
+                    text = ""
     yield from table_commands(document)
 
 
@@ -121,9 +129,8 @@ class DocumentsTest(unittest.TestCase):
                 shutil.copy(ROOT / name, cls.folder / name)
         (cls.folder / "build").symlink_to(BUILD)
         (cls.folder / "tools" / "setup").write_text(SETUP % sys.executable)
-        # As root, without a cluster and with more processes than cores, Open MPI needs to be told that this is meant.
-        cls.environment = mpi_environment(OMP_WAIT_POLICY="passive", OMPI_MCA_rmaps_base_oversubscribe="1",
-                                          OMPI_MCA_btl_vader_single_copy_mechanism="none")
+        cls.environment = mpi_environment(OMP_WAIT_POLICY="passive")
+        cls.environment.pop("PYTHONPATH", None)  # what tests need, a reader does not have
 
     def execute(self, command):
         """Runs one command; what it printed. Fails, showing it, if its exit status is not 0."""
@@ -222,6 +229,10 @@ class DocumentsTest(unittest.TestCase):
         printed = self.execute(quickstart).splitlines()
         self.assertEqual(printed[:-1], shown[0].splitlines())
         self.assertEqual(printed[-1], "wrote results/quickstart.png")
+
+    def test_the_readme_counts_the_scenarios_beside_the_quickstart(self):
+        more = int(re.search(r"`scenarios/` has (\d+) more", (ROOT / "README.md").read_text())[1])
+        self.assertEqual(more, len(list((ROOT / "scenarios").rglob("*.ini"))) - 1)
 
     def test_a_scenario_that_is_not_there_is_told_before_minutes_of_building(self):
         done = subprocess.run([ROOT / "tools/run", "nowhere.ini"], cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)

@@ -10,13 +10,12 @@ import re
 import subprocess
 import sys
 import tempfile
-import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 from papers import wagma
 from papers.table import Bench
+from program_case import ProgramCase, main
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHEAP = ["wagma_accuracy", "wagma_accuracy_no_delay", "wagma_fig6", "wagma_fig8", "wagma_fig9", "wagma_ablations",
          "zou_counterexample", "swarm_convergence", "swarm_scaling", "eager_fig9", "eager_ucf101", "eager_imagenet"]
 # Percent, and the rows that are farther off, which scenarios/papers/README.md explains.
@@ -40,10 +39,10 @@ def cells(name):
     return {(algorithm, at): (simulated, deviation) for algorithm, at, _, simulated, deviation in rows}
 
 
-class GalleryTest(unittest.TestCase):
+class GalleryTest(ProgramCase):
     def test_tables_of_the_readme_are_what_runs(self):
         with tempfile.TemporaryDirectory(prefix="starling-gallery-") as folder:
-            command = [sys.executable, ROOT / "tools" / "reproduce", *CHEAP, "--program", PROGRAM, "--pictures", folder]
+            command = [sys.executable, ROOT / "tools" / "reproduce", *CHEAP, "--program", self.program, "--pictures", folder]
             done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         self.assertEqual(done.returncode, 0, done.stderr)
         _, *told = re.split(rf"^\n({'|'.join(CHEAP)}): .*\n\n", done.stdout, flags=re.MULTILINE)
@@ -57,7 +56,7 @@ class GalleryTest(unittest.TestCase):
         small = {(algorithm, nodes): told for (algorithm, nodes), (told, _) in cells(table.name).items() if int(nodes) <= 16}
         self.assertGreater(len(small), 10)
         with tempfile.TemporaryDirectory(prefix="starling-gallery-") as folder:
-            bench = Bench(str(PROGRAM), folder, mnist=None)
+            bench = Bench(str(self.program), folder, mnist=None)
             for (algorithm, nodes), told in small.items():
                 with self.subTest(algorithm=algorithm, nodes=nodes):
                     self.assertEqual(f"{table.simulate(bench, algorithm, nodes):.4g}", told)
@@ -73,7 +72,7 @@ class GalleryTest(unittest.TestCase):
     def test_curves_of_accuracies_are_drawn(self):
         with tempfile.TemporaryDirectory(prefix="starling-gallery-") as folder:
             picture = pathlib.Path(folder) / "accuracy.png"
-            command = [sys.executable, ROOT / "tools" / "accuracy_order", "--program", PROGRAM, "--seeds", "2", "--picture", picture,
+            command = [sys.executable, ROOT / "tools" / "accuracy_order", "--program", self.program, "--seeds", "2", "--picture", picture,
                        "run.steps=20"]
             done = subprocess.run(command, capture_output=True, text=True, timeout=600)
             self.assertEqual(done.returncode, 0, done.stderr)
@@ -82,5 +81,4 @@ class GalleryTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main()
+    main("program")

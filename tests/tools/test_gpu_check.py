@@ -2,6 +2,7 @@
 """tools/gpu_check with programs that only pretend: its order, its limits of time, and what it leaves when it is ended."""
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -194,6 +195,12 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual({name.split()[3] for name in figures}, {"A", "C"})
         self.assertEqual(len(figures), 8)
         self.assertIn("compare_gpu: torch bmm float32 B 64-32-10, batch 16: no memory\n", done.stderr)
+
+    def test_the_cases_have_the_same_names_wherever_they_are_measured(self):
+        names = [re.findall(r'"([A-Z] [\d-]+, batch \d+)"', (ROOT / name).read_text())
+                 for name in ("tools/gpu_check", "tools/bench/compare_gpu.py", "tests/benchmarks/bench_cuda.cpp")]
+        self.assertEqual(len(names[0]), 3)
+        self.assertEqual(names, 3 * names[:1])
 
     def test_without_time_nothing_begins(self):
         text, status = self.run_check("--minutes", "0", "--steps", "test")

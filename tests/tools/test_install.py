@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1))
+OUTSIDE = {name: value for name, value in os.environ.items() if not name.startswith("STARLING_") and name != "PYTHONPATH"}
 SCENARIOS = pathlib.Path(__file__).resolve().parents[2] / "scenarios"
 
 
@@ -25,7 +26,7 @@ class InstallTest(unittest.TestCase):
 
     def starling(self, *words, **environment):
         return subprocess.run([self.prefix / "bin/starling", *words], cwd=self.prefix, text=True, capture_output=True,
-                              env={**{k: v for k, v in os.environ.items() if not k.startswith("STARLING_")}, **environment})
+                              env={**OUTSIDE, **environment})
 
     def test_all_folders_of_scenarios_are_there(self):
         self.assertEqual({path.name for path in (self.share / "scenarios").iterdir()},
@@ -37,7 +38,8 @@ class InstallTest(unittest.TestCase):
         report = self.starling("report", "q.h5", "-o", "q.html")
         self.assertEqual(report.returncode, 0, report.stderr)
         self.assertIn("quickstart", (self.prefix / "q.html").read_text())
-        subprocess.run([self.share / "tools/plot", "q.h5", "-o", "q.png"], cwd=self.prefix, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([self.share / "tools/plot", "q.h5", "-o", "q.png"], cwd=self.prefix, env=OUTSIDE, check=True,
+                       stdout=subprocess.DEVNULL)
 
     def test_its_own_data_and_scripts_are_taken(self):
         for name, words in {"scenarios/data/digits.csv": ("run", self.share / "scenarios/first/quickstart.ini", "-o", "gone.h5"),

@@ -115,7 +115,6 @@ class AloneTest(unittest.TestCase):
         self.assertRegex(said["part.hpp"][0][0], r"sim/part\.hpp:2:3: error: .*Length")
         self.assertEqual(list((root / "build").iterdir()), [])
 
-
     def test_sources_that_are_compiled_together_have_the_flags_of_what_includes_them(self):
         folder = tempfile.TemporaryDirectory(prefix="starling-lint-")
         self.addCleanup(folder.cleanup)
@@ -132,6 +131,52 @@ class AloneTest(unittest.TestCase):
         self.assertEqual(list(entries), sources)
         self.assertEqual([lint.flags_of(entry) for entry in entries.values()],
                          [["c++", "-I..", flag] for flag in ("-DTOGETHER", "-DTOGETHER", "-DALONE")])
+
+
+class ScriptsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="starling-lint-")
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name).resolve()
+        self.lint = load()
+        (self.root / "build").mkdir()
+        (self.root / "build" / "compile_commands.json").write_text("[]")
+        for folder in "tools", "tests":
+            (self.root / folder).mkdir()
+        for name, text in {".clang-tidy": "", "tools/setup": "# shellcheck shell=bash\n", "tools/run": "#!/bin/bash\necho $1\n", "tools/plot": "#!/usr/bin/python3\nimport os\n",
+                           "tests/test_a.py": "print(1)\n", "tests/corpus": "graph {}\n"}.items():
+            (self.root / name).write_text(text)
+        for name, value in {"ROOT": self.root, "find_tidy": lambda: ("tidy", "1"), "find_format": lambda: (None, None)}.items():
+            setattr(self.lint, name, value)
+
+    def look_at(self, *names):
+        """Exit status and output."""
+        output = io.StringIO()
+        arguments = ["lint", "--build", str(self.root / "build"), *(str(self.root / name) for name in names)]
+        with unittest.mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(output):
+            return self.lint.main(), output.getvalue()
+
+    def test_scripts_are_known_by_their_first_line(self):
+        shell, python = self.lint.scripts()
+        self.assertEqual(shell, {self.root / "tools/setup", self.root / "tools/run"})
+        self.assertEqual(python, {self.root / "tools/plot", self.root / "tests/test_a.py"})
+
+    @unittest.skipUnless(shutil.which("shellcheck") and load().find_pyflakes(), "needs shellcheck and python3-pyflakes")
+    def test_faults_of_scripts_are_findings(self):
+        with unittest.mock.patch.object(self.lint.shutil, "which", lambda name: f"/usr/bin/{name}"):
+            self.assertEqual(self.look_at("tests/test_a.py", "tools/setup")[0], 0)
+            status, output = self.look_at("tools/run", "tools/plot")
+        self.assertEqual(status, 1, output)
+        self.assertRegex(output, r"tools/run:2:6: warning: Double quote to prevent .*\[SC2086\]")
+        self.assertRegex(output, r"tools/plot:2:1: warning: 'os' imported but unused")
+        self.assertIn("2 looked at, 2 of them anew: 2 findings", output)
+
+    def test_without_their_tools_it_is_said_that_nothing_looks_at_scripts(self):
+        self.lint.find_pyflakes = lambda: None
+        with unittest.mock.patch.object(self.lint.shutil, "which", lambda name: "cppcheck" if name == "cppcheck" else None):
+            status, output = self.look_at("tools/run", "tools/plot")
+        self.assertEqual(status, 0, output)
+        self.assertIn("shell scripts not looked at: needs shellcheck\nPython not looked at: needs python3-pyflakes\n", output)
 
 
 class NamedFileTest(unittest.TestCase):

@@ -11,7 +11,8 @@ import subprocess
 import sys
 
 import matplotlib.pyplot as plt
-from plot_case import SCENARIO, PlotCase, main
+from plot_case import SCENARIO, PlotCase
+from program_case import main
 from python_tool import TOOLS
 
 from pictures import convergence, run, sweep
@@ -193,4 +194,4 @@ class PlotTest(PlotCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

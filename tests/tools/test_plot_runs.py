@@ -13,7 +13,8 @@ import xml.etree.ElementTree
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
-from plot_case import SCENARIO, PlotCase, main
+from plot_case import SCENARIO, PlotCase
+from program_case import main
 
 from pictures import convergence, headline, links, run, run_activities, run_evaluations, run_pace
 from pictures.results import ACTIVITIES, Results
@@ -590,4 +591,4 @@ class PlotRunsTest(PlotCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

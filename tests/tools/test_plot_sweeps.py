@@ -11,7 +11,8 @@ import subprocess
 import h5py
 import matplotlib.pyplot as plt
 import numpy as np
-from plot_case import SCENARIO, PlotCase, main
+from plot_case import SCENARIO, PlotCase
+from program_case import main
 
 from pictures import sweep, sweep_axes, sweep_curves, sweep_layout, sweep_tables
 from pictures.metrics import write_outcome
@@ -157,17 +158,36 @@ class PlotSweepsTest(PlotCase):
         self.assertEqual(write_outcome("target_bytes", 55.39e6), "55.4 MB")
         plt.close(figure)
 
-    def test_the_speed_up_begins_with_what_is_finished(self):
-        folder = self.folder / "holes"
+    def speed_up_without(self, name, *missing, rates):
+        """Title and curves (x, y) of the sweep over 4, 8 nodes and 0.05, 0.1, of which points are missing, with such rates."""
+        folder = self.folder / name
         folder.mkdir()
-        for name in ("table.csv", "points.csv"):
-            lines = (self.folder / "swept" / name).read_text().splitlines(keepends=True)
-            (folder / name).write_text("".join(line for line in lines if "4,0.1," not in line))
+        for file in ("table.csv", "points.csv"):
+            lines = (self.folder / "swept" / file).read_text().splitlines(keepends=True)
+            (folder / file).write_text("".join(line for line in lines if not any(f"{point}," in line for point in missing)))
+        self.set_cells(name, samples_per_second=lambda row: rates[row])
         figure, ax = plt.subplots()
         speed_up(ax, Sweep(folder), "algorithm.learning_rate", {})
-        self.assertEqual([list(line.get_xdata()) for line in ax.lines], [[4, 8], [8], [4, 8]])
-        self.assertEqual(list(ax.lines[1].get_ydata()), [8])
         plt.close(figure)
+        return ax.get_title(), [(list(line.get_xdata()), list(line.get_ydata())) for line in ax.lines]
+
+    def test_the_speed_up_has_one_unit_for_all_series(self):
+        # of 4 nodes 0.1 is the faster, by 8 times; then 0.05 comes to the half of it, which doubles
+        title, curves = self.speed_up_without("all", rates=[10, 80, 80, 160])
+        self.assertEqual(title, "Speed-up (the best of 4 nodes: 4)")
+        self.assertEqual(curves, [([4, 8], [0.5, 4]), ([4, 8], [4, 8]), ([4, 8], [4, 8])])
+
+    def test_a_series_that_begins_later_is_no_ideal_one(self):
+        # 0.1 has no point with 4 nodes; with 8 it is a quarter faster than 0.05 with 4
+        title, curves = self.speed_up_without("holes", "4,0.1", rates=[80, 120, 100])
+        self.assertEqual(title, "Speed-up (the best of 4 nodes: 4)")
+        self.assertEqual(curves, [([4, 8], [4, 6]), ([8], [5]), ([4, 8], [4, 8])])
+
+    def test_the_speed_up_is_one_of_the_fewest_nodes_that_are_finished(self):
+        for rates, y in (([100, 50], [8, 4]), (["", ""], [])):
+            title, curves = self.speed_up_without(f"8 nodes{len(y)}", "4,0.05", "4,0.1", rates=rates)
+            self.assertEqual(title, "Speed-up (the best of 8 nodes: 8)")
+            self.assertEqual([y[0] for x, y in curves if x == [8]], [*y, 8])
 
     def test_one_outcome_is_drawn_against_another(self):
         figure = self.drawn_sweep("traded", "algorithm.kind = dpsgd, allreduce\nrun.steps = 10, 20, 40\nrepeats = 2",
@@ -490,4 +510,4 @@ class PlotSweepsTest(PlotCase):
 
 
 if __name__ == "__main__":
-    main()
+    main("program")

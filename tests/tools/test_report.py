@@ -6,17 +6,15 @@ usage: test_report.py STARLING
 import csv
 import html.parser
 import os
-import pathlib
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import unittest
 
+from program_case import ProgramCase, main
 from python_tool import TOOLS, call
-from test_sweep import SCENARIO, SMALL
-from runs import obey_permissions  # whose folder is on the path now
+from runs import obey_permissions
+from small_sweep import SCENARIO, SMALL
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -44,14 +42,12 @@ class Cells(html.parser.HTMLParser):
         self.is_cell = False
 
 
-class ReportTest(unittest.TestCase):
+class ReportTest(ProgramCase):
     @classmethod
     def setUpClass(cls):
-        holder = tempfile.TemporaryDirectory(prefix="starling-report-")
-        cls.addClassCleanup(holder.cleanup)
-        cls.folder = pathlib.Path(holder.name)
+        cls.share_folder()
         (cls.folder / "s.ini").write_text(SMALL)
-        cls.run_tool(PROGRAM, "sweep", "s.ini", "-o", "out", "-q")
+        cls.run_tool(cls.program, "sweep", "s.ini", "-o", "out", "-q")
 
     @classmethod
     def run_tool(cls, program, *words, status=0, before=None):
@@ -110,7 +106,7 @@ class ReportTest(unittest.TestCase):
 
     def test_a_page_names_the_points_that_failed(self):
         (self.folder / "failing.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.1, 1e30\nrun.seed = 1, 2\n")
-        self.run_tool(PROGRAM, "sweep", "failing.ini", "-o", "failing", "-q", status=1)
+        self.run_tool(self.program, "sweep", "failing.ini", "-o", "failing", "-q", status=1)
         self.run_tool(TOOLS / "report", "failing", "-o", "failing.html")
         page = (self.folder / "failing.html").read_text()
         self.assertIn("2 runs, and 2 that failed; ", page)
@@ -121,7 +117,7 @@ class ReportTest(unittest.TestCase):
     def test_a_page_has_the_columns_of_the_tables_alone(self):
         lists = "run.nodes = 2, 2, 4\nrun.steps = 5, 6, 5\nzip = run.nodes run.steps"  # neither key tells all points apart
         (self.folder / "zipped.ini").write_text(SCENARIO + f"[sweep]\n{lists}\n")
-        self.run_tool(PROGRAM, "sweep", "zipped.ini", "-o", "zipped", "-q")
+        self.run_tool(self.program, "sweep", "zipped.ini", "-o", "zipped", "-q")
         self.run_tool(TOOLS / "report", "zipped", "-o", "zipped.html")
         names = Cells((self.folder / "zipped.html").read_text()).rows[0]
         self.assertEqual(names[:3], ["run.nodes", "run.steps", "runs"])
@@ -130,7 +126,7 @@ class ReportTest(unittest.TestCase):
     def test_a_page_counts_the_points_of_shards_that_never_ran(self):
         (self.folder / "shards.ini").write_text(SCENARIO + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1, 1e30\nrun.seed = 1 .. 3\n")
         # Point 1 of each group of 4: rates and seeds 0.05 1, 0.1 2, 1e30 3.
-        self.run_tool(PROGRAM, "sweep", "shards.ini", "-o", "shards", "-q", "--shard", "1/4", status=1)
+        self.run_tool(self.program, "sweep", "shards.ini", "-o", "shards", "-q", "--shard", "1/4", status=1)
         self.run_tool(TOOLS / "report", "shards", "-o", "shards.html")
         self.assertIn("2 runs, 1 that failed, and 6 not yet finished; ", (self.folder / "shards.html").read_text())
         (self.folder / "shards" / "table.h5").unlink()  # as older programs left none of this
@@ -140,20 +136,20 @@ class ReportTest(unittest.TestCase):
     def test_a_sweep_of_which_no_picture_can_be_drawn_has_a_page(self):
         timing = re.sub(r"kind = mlp\n.*?\[", "kind = timing\nparameters = 100\n[", SCENARIO, flags=re.DOTALL)
         (self.folder / "one.ini").write_text(timing + "[sweep]\nalgorithm.learning_rate = 0.1\n")
-        self.run_tool(PROGRAM, "sweep", "one.ini", "-o", "one", "-q")
+        self.run_tool(self.program, "sweep", "one.ini", "-o", "one", "-q")
         self.run_tool(TOOLS / "report", "one", "-o", "one.html")
         page = (self.folder / "one.html").read_text()
         self.assertIn("<p>No picture: one: one point alone makes no picture of a sweep.</p>", page)
         self.assertEqual(Cells(page).rows[1][0], "0.1")
         (self.folder / "no_time.ini").write_text(
             timing.replace("20 us", "0 s").replace("1 ms", "0 s") + "[sweep]\nalgorithm.learning_rate = 0.1, 0.2\n")
-        self.run_tool(PROGRAM, "sweep", "no_time.ini", "-o", "no_time", "-q")
+        self.run_tool(self.program, "sweep", "no_time.ini", "-o", "no_time", "-q")
         self.assertEqual(self.run_tool(TOOLS / "plot", "no_time", status=1),
                          "plot: no_time: nothing to draw: no test accuracy, AUC, loss or throughput is known\n")
 
     def test_quantities_are_sorted_whatever_their_units(self):
         (self.folder / "units.ini").write_text(SCENARIO + "[sweep]\ncompute.gradient = 500 us, 1 ms, 0.01 s\n")
-        self.run_tool(PROGRAM, "sweep", "units.ini", "-o", "units", "-q")
+        self.run_tool(self.program, "sweep", "units.ini", "-o", "units", "-q")
         self.run_tool(TOOLS / "report", "units", "-o", "units.html")
         page = (self.folder / "units.html").read_text()
         values = [float(re.search(f'data-value="([^"]*)">{text}<', page)[1]) for text in ("500 us", "1 ms", "0.01 s")]
@@ -166,7 +162,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(list(self.folder.glob("taken*")), [self.folder / "taken"])
 
     def test_a_name_that_is_no_unicode_has_a_page(self):
-        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "latin.h5")
+        self.run_tool(self.program, "run", "s.ini", "-q", "-o", "latin.h5")
         name = os.fsencode(self.folder) + b"/caf\xe9.h5"
         os.rename(self.folder / "latin.h5", name)
         subprocess.run([TOOLS / "report", name, "-o", self.folder / "latin.html"], check=True, capture_output=True, timeout=120)
@@ -174,27 +170,27 @@ class ReportTest(unittest.TestCase):
 
     def test_names_that_are_no_unicode_are_drawn(self):
         name = os.fsdecode(b"caf\xe9")
-        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", f"{name}.h5")
+        self.run_tool(self.program, "run", "s.ini", "-q", "-o", f"{name}.h5")
         self.run_tool(TOOLS / "plot", f"{name}.h5", "-o", "name.svg")
         self.assertIn("caf?", (self.folder / "name.svg").read_text())
         for graph in (name, "tea"):
             (self.folder / f"{graph}.dot").write_text("graph { 0 -- 1; 1 -- 2; 2 -- 3; 3 -- 4; 4 -- 5; 5 -- 6; 6 -- 7 }")
         (self.folder / "names.ini").write_bytes(os.fsencode(
             SCENARIO.replace("kind = ring", "kind = file") + f"[sweep]\ntopology.path = {name}.dot, tea.dot\n"))
-        self.run_tool(PROGRAM, "sweep", "names.ini", "-o", "names", "-q")
+        self.run_tool(self.program, "sweep", "names.ini", "-o", "names", "-q")
         self.run_tool(TOOLS / "plot", "names", "-o", "names.svg")
         self.assertIn("caf?.dot", (self.folder / "names.svg").read_text())
         self.run_tool(TOOLS / "report", "names", "-o", "names.html")
         self.assertIn(">caf?.dot</td>", (self.folder / "names.html").read_text())
 
     def test_a_run_has_a_page_too(self):
-        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "one.h5")
-        self.run_tool(PROGRAM, "report", "one.h5")
+        self.run_tool(self.program, "run", "s.ini", "-q", "-o", "one.h5")
+        self.run_tool(self.program, "report", "one.h5")
         cells = Cells((self.folder / "one.html").read_text())
         self.assertIn("test_loss", cells.rows[0])
 
     def test_what_is_no_page_is_not_replaced_by_one(self):
-        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "mine.h5")
+        self.run_tool(self.program, "run", "s.ini", "-q", "-o", "mine.h5")
         for name, text in (("s.ini", SMALL), ("mine.html", "<!doctype html>\n<title>Mine</title>\n")):
             (self.folder / name).write_text(text)
             self.assertIn(f"report: {name}: is there already and no report", self.run_tool(TOOLS / "report", "mine.h5", "-o", name, status=1))
@@ -210,25 +206,25 @@ class ReportTest(unittest.TestCase):
         self.assertTrue((self.folder / "pipe").is_fifo())
 
     def test_the_timeline_of_a_run_shows_the_stretch_that_one_names(self):
-        self.run_tool(PROGRAM, "run", "s.ini", "run.timeline=1 s", "-q", "-o", "kept.h5")
+        self.run_tool(self.program, "run", "s.ini", "run.timeline=1 s", "-q", "-o", "kept.h5")
         pages = []
         for words in ([], ["--window", "0", "0.002"]):
-            self.run_tool(PROGRAM, "report", "kept.h5", "-o", "kept.html", *words)
+            self.run_tool(self.program, "report", "kept.h5", "-o", "kept.html", *words)
             pages.append((self.folder / "kept.html").read_text())
         self.assertNotEqual(*pages)
-        self.assertIn("--window begins at 2 s", self.run_tool(PROGRAM, "report", "kept.h5", "--window", "2", "3", status=1))
-        self.assertIn("--window: expected a bare number such as 0.1, in seconds, got 3s", self.run_tool(PROGRAM, "report", "kept.h5", "--window", "2", "3s", status=2))
-        self.assertIn("--window wants a run", self.run_tool(PROGRAM, "report", "out", "--window", "2", "3", status=2))
+        self.assertIn("--window begins at 2 s", self.run_tool(self.program, "report", "kept.h5", "--window", "2", "3", status=1))
+        self.assertIn("--window: expected a bare number such as 0.1, in seconds, got 3s", self.run_tool(self.program, "report", "kept.h5", "--window", "2", "3s", status=2))
+        self.assertIn("--window wants a run", self.run_tool(self.program, "report", "out", "--window", "2", "3", status=2))
 
     def test_the_table_of_a_run_begins_with_its_steps_and_times(self):
-        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "columns.h5")
+        self.run_tool(self.program, "run", "s.ini", "-q", "-o", "columns.h5")
         self.run_tool(TOOLS / "report", "columns.h5", "-o", "columns.html")
         heads = re.findall(r"<th>([^<]*)", (self.folder / "columns.html").read_text())
         self.assertEqual(heads[:6], ["step", "time (s)", "epoch", "samples", "bytes sent (B)", "consensus_distance"])
 
     def test_a_page_has_the_evaluations_by_time_too(self):
         for settings, is_there in (["run.evaluate_interval=2 ms"], True), ([], False):
-            self.run_tool(PROGRAM, "run", "s.ini", "-o", "timed.h5", "-q", *settings)
+            self.run_tool(self.program, "run", "s.ini", "-o", "timed.h5", "-q", *settings)
             self.run_tool(TOOLS / "report", "timed.h5")
             page = (self.folder / "timed.html").read_text()
             self.assertIn("<h2>Evaluations</h2>", page)
@@ -236,7 +232,7 @@ class ReportTest(unittest.TestCase):
 
     def test_what_differs_between_points_is_not_told_of_all(self):
         (self.folder / "parts.ini").write_text(SCENARIO + "[sweep]\nworkload.partition = iid, by_label\nalgorithm.kind = dpsgd, sgp\n")
-        self.run_tool(PROGRAM, "sweep", "parts.ini", "-o", "parts", "-q")
+        self.run_tool(self.program, "sweep", "parts.ini", "-o", "parts", "-q")
         self.run_tool(TOOLS / "report", "parts", "-o", "parts.html")
         page = (self.folder / "parts.html").read_text()
         self.assertIn('<p class="about">4 runs</p>', page)
@@ -252,7 +248,7 @@ class ReportTest(unittest.TestCase):
         self.assertEqual(len(Cells(page).rows), len(Cells(self.page()).rows))
 
     def test_a_page_says_above_that_its_run_failed(self):
-        self.run_tool(PROGRAM, "run", "s.ini", "-q", "-o", "failed.h5", "algorithm.learning_rate=1e30", status=1)
+        self.run_tool(self.program, "run", "s.ini", "-q", "-o", "failed.h5", "algorithm.learning_rate=1e30", status=1)
         self.run_tool(TOOLS / "report", "failed.h5")
         self.assertRegex((self.folder / "failed.html").read_text(), r'<p class="about">[^<]*; failed: the loss of node \d+ became')
 
@@ -262,7 +258,7 @@ class ReportTest(unittest.TestCase):
             (self.folder / f"{long}{end}.dot").write_text("graph { 0 -- 1; 1 -- 2; 2 -- 3; 3 -- 4; 4 -- 5; 5 -- 6; 6 -- 7 }")
         (self.folder / "cut.ini").write_text(SCENARIO.replace("kind = ring", "kind = file") + "[sweep]\nalgorithm.learning_rate = 0.05, 1e30\n"
                                              f"workload.partition = iid, by_label\ntopology.path = {long}a.dot, {long}b.dot\n")
-        self.run_tool(PROGRAM, "sweep", "cut.ini", "-o", "cut", "-q", status=1)
+        self.run_tool(self.program, "sweep", "cut.ini", "-o", "cut", "-q", status=1)
         self.run_tool(TOOLS / "report", "cut", "-o", "cut.html")
         self.assertEqual(sorted(re.findall(r">(algorithm.learning_rate=[^<]*)</td></tr>", (self.folder / "cut.html").read_text())),
                          [f"algorithm.learning_rate=1e30, workload.partition={partition}, topology.path={long}{end}.dot"
@@ -271,7 +267,7 @@ class ReportTest(unittest.TestCase):
     def test_words_stand_left_and_numbers_right(self):
         (self.folder / "mixed.ini").write_text(SCENARIO + "[sweep]\nalgorithm.kind = dpsgd, local_sgd\nalgorithm.period = default, 2\n"
                                                "zip = algorithm.kind algorithm.period\n")
-        self.run_tool(PROGRAM, "sweep", "mixed.ini", "-o", "mixed", "-q")
+        self.run_tool(self.program, "sweep", "mixed.ini", "-o", "mixed", "-q")
         self.run_tool(TOOLS / "report", "mixed", "-o", "mixed.html")
         page = (self.folder / "mixed.html").read_text()
         self.assertIn('<th class="text">algorithm.period</th><th>runs</th>', page)
@@ -316,5 +312,4 @@ class ReportTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main()
+    main("program")

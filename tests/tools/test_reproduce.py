@@ -5,23 +5,23 @@ usage: test_reproduce.py STARLING
 """
 import csv
 import math
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
-import unittest
 import unittest.mock
 
 import matplotlib.pyplot as plt
 from matplotlib.text import Text
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
 from papers import accuracy, eager, overlay, swarm, wagma, zou
 from papers.overlay import LOOKS
 from papers.table import Row, Table, lines_of, number, published, with_algorithm
 from pictures.style import SECONDS
+from program_case import ProgramCase, main
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLES = {table.name: table for module in (wagma, accuracy, eager, zou, swarm) for table in module.TABLES}
 
 
@@ -29,10 +29,10 @@ def rows(*values):
     return [Row(series, "1", published, simulated, False) for series, published, simulated in values]
 
 
-class ReproduceTest(unittest.TestCase):
+class ReproduceTest(ProgramCase):
     def reproduce(self, *words, status=0):
         with tempfile.TemporaryDirectory(prefix="starling-reproduce-") as folder:
-            command = [sys.executable, ROOT / "tools" / "reproduce", "--program", PROGRAM, "--pictures", folder, *words]
+            command = [sys.executable, ROOT / "tools" / "reproduce", "--program", self.program, "--pictures", folder, *words]
             done = subprocess.run(command, capture_output=True, text=True, timeout=240)
             self.assertEqual(done.returncode, status, done.stderr)
             return done.stdout + done.stderr, {path.name: path.stat().st_size for path in pathlib.Path(folder).iterdir()}
@@ -68,9 +68,8 @@ class ReproduceTest(unittest.TestCase):
                                        ("validate", "--sizes", "1 MB", "many", "--sizes must be numbers with a unit, one of B, kB"),
                                        ("validate", "--gradients", "5", "--gradients must be numbers with a unit, one of ps, ns"),
                                        ("validate", "--write", "/nowhere/t.md", "--write /nowhere/t.md: there is no such folder"),
-                                       ("validate", "--starling", "/nowhere/starling", "/nowhere/starling is no program; build it")):
-            built = ("--starling" if tool == "validate" else "--program", PROGRAM)
-            done = subprocess.run([sys.executable, ROOT / "tools" / tool, *built, *words], capture_output=True, text=True, timeout=60)
+                                       ("validate", "--program", "/nowhere/starling", "/nowhere/starling is no program; build it")):
+            done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--program", self.program, *words], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
             self.assertIn(f": error: {expected}", done.stderr)
 
@@ -78,12 +77,21 @@ class ReproduceTest(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="starling-reproduce-") as folder:
             for tool, option, name, what in (("accuracy_order", "--picture", "own.svg", "picture"), ("validate", "--write", "own.md", "tables")):
                 (pathlib.Path(folder) / name).write_text("years of work")
-                built = ("--starling" if tool == "validate" else "--program", PROGRAM)
-                done = subprocess.run([sys.executable, ROOT / "tools" / tool, *built, option, name], cwd=folder, capture_output=True, text=True,
-                                      timeout=60)
+                done = subprocess.run([sys.executable, ROOT / "tools" / tool, "--program", self.program, option, name], cwd=folder,
+                                      capture_output=True, text=True, timeout=60)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"{name}: is there already and no such {what}", done.stderr)
                 self.assertEqual((pathlib.Path(folder) / name).read_text(), "years of work")
+
+    def test_without_their_packages_tools_say_so_in_a_sentence(self):
+        with tempfile.TemporaryDirectory(prefix="starling-reproduce-") as folder:
+            (pathlib.Path(folder) / "h5py.py").write_text("raise ImportError(name='h5py')\n")
+            for tool in ("accuracy_order", "bench/compare_shared.py", "bench/compare_simgrid.py", "plot", "report", "reproduce", "validate"):
+                done = subprocess.run([sys.executable, ROOT / "tools" / tool], env=dict(os.environ, PYTHONPATH=folder), capture_output=True, text=True,
+                                      timeout=60)
+                name = pathlib.Path(tool).stem
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertRegex(done.stderr, rf"^{name}: needs (the Python packages )?h5py.*, found no h5py\n$")
 
     def test_every_published_row_has_a_table_and_every_table_its_marks_in_the_readme(self):
         with open(ROOT / "scenarios" / "papers" / "published.csv") as file:
@@ -162,5 +170,4 @@ class ReproduceTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = pathlib.Path(sys.argv.pop(1)).resolve()
-    unittest.main()
+    main("program")

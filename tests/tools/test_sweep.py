@@ -12,40 +12,14 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
-import unittest
 
 import h5py
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "scenarios"))
+from program_case import ProgramCase, main
 from runs import children, content, wait_until_at_work
-
-SCENARIO = """[run]
-nodes = 8
-steps = 20
-[topology]
-kind = ring
-[network]
-kind = constant
-latency = 20 us
-[compute]
-gradient = 1 ms
-[workload]
-kind = mlp
-dataset = digits
-hidden = 8
-[algorithm]
-kind = dpsgd
-learning_rate = 0.05
-"""
-SMALL = SCENARIO + """[sweep]
-algorithm.learning_rate = 0.05, 0.1
-compute.gradient = 1 ms .. 3 ms
-repeats = 2
-"""
+from small_sweep import SCENARIO, SMALL
 
 # the [sweep] section -> names of the points, or a piece of the sentence that refuses it
 POINTS = [
@@ -88,17 +62,13 @@ POINTS = [
 ]
 
 
-class SweepTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="starling-sweep-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+class SweepTest(ProgramCase):
 
     def write(self, text):
         (self.folder / "s.ini").write_text(text)
 
     def command(self, *words):
-        return [str(PROGRAM), "sweep", "s.ini", "-o", "out", "-j", "2", *words]
+        return [str(self.program), "sweep", "s.ini", "-o", "out", "-j", "2", *words]
 
     def sweep(self, *words, status=0, environment=(), before=None):
         """Runs it, after `before` in its process."""
@@ -167,7 +137,7 @@ class SweepTest(unittest.TestCase):
         softmax = ("workload.kind=softmax", "workload.hidden=default")  # whose losses stay finite
         self.assertIn("warning: 1 point seems to have diverged: learning_rate=1e20; of the first, training loss ended at ", self.sweep(*softmax))
         self.assertNotIn("diverged", self.sweep(*softmax, "-q"))
-        done = subprocess.run([str(PROGRAM), "run", "s.ini", "-q", "algorithm.learning_rate=1e20", *softmax], cwd=self.folder, check=True,
+        done = subprocess.run([str(self.program), "run", "s.ini", "-q", "algorithm.learning_rate=1e20", *softmax], cwd=self.folder, check=True,
                               capture_output=True, text=True)
         self.assertRegex(done.stderr, "^starling: warning: training loss ended at .*\n$")
         self.assertEqual(done.stdout, "")
@@ -176,7 +146,7 @@ class SweepTest(unittest.TestCase):
         self.write(SCENARIO)
         self.assertIn("on the command line that is \"sweep.algorithm.group_size=2, 4, 8\"", self.sweep(status=2))
         self.write(SMALL)
-        subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", "one.h5"], cwd=self.folder, check=True)
+        subprocess.run([self.program, "run", "s.ini", "-q", "-o", "one.h5"], cwd=self.folder, check=True)
 
     def test_every_point_runs_once_and_the_table_holds_means_and_deviations(self):
         self.write(SMALL)
@@ -379,13 +349,13 @@ class SweepTest(unittest.TestCase):
 
     def test_where_no_process_can_be_started_points_wait_for_those_that_run(self):
         self.write(SMALL)
-        self.sweep(environment={"LD_PRELOAD": str(PRELOADED), "STARLING_TEST_FORK": "2",
+        self.sweep(environment={"LD_PRELOAD": str(self.preloaded), "STARLING_TEST_FORK": "2",
                                 "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0"})
         self.assertEqual(len(self.table("points.csv")), 12)
 
     def test_a_program_that_has_gone_meanwhile_is_told(self):
         self.write(SCENARIO.replace("steps = 20", "steps = 20000000") + "[sweep]\nalgorithm.learning_rate = 0.05, 0.1\n")
-        shutil.copy(PROGRAM, self.folder / "starling")
+        shutil.copy(self.program, self.folder / "starling")
         started = subprocess.Popen([self.folder / "starling", "sweep", "s.ini", "-o", "out", "-j", "1"], cwd=self.folder,
                                    stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         wait_until_at_work(started.pid, 1, 0.3)
@@ -428,7 +398,7 @@ class SweepTest(unittest.TestCase):
 
     def test_a_folder_that_no_point_could_name_is_told_before_any_runs(self):
         self.write(SCENARIO + "[sweep]\nrun.nodes = 4, 6\n")
-        done = subprocess.run([str(PROGRAM), "sweep", "s.ini", "-o", "a #b"], cwd=self.folder, capture_output=True, text=True, timeout=240)
+        done = subprocess.run([str(self.program), "sweep", "s.ini", "-o", "a #b"], cwd=self.folder, capture_output=True, text=True, timeout=240)
         self.assertEqual((done.returncode, done.stderr),
                          (2, "starling: command line: run.output must be one line without a comment, got a #b\n"))
         self.assertFalse((self.folder / "a #b").exists())
@@ -506,8 +476,8 @@ class SweepTest(unittest.TestCase):
         before = {rate: (self.folder / "out" / f"learning_rate={rate}.h5").read_bytes() for rate in ("0.02", "0.1")}
         self.write(more)
         self.assertIn("2 points are finished already\n24 of 24 points are finished", self.sweep())
-        for rate, content in before.items():
-            self.assertEqual((self.folder / "out" / f"momentum=0,learning_rate={rate},kind=ring,seed=1.h5").read_bytes(), content)
+        for rate, whole in before.items():
+            self.assertEqual((self.folder / "out" / f"momentum=0,learning_rate={rate},kind=ring,seed=1.h5").read_bytes(), whole)
             self.assertFalse((self.folder / "out" / f"learning_rate={rate}.h5").exists())
         self.assertEqual({name: (self.folder / "out" / name).read_bytes() for name in tables}, tables)
         self.write(few)
@@ -587,7 +557,7 @@ class SweepTest(unittest.TestCase):
 
     def test_results_that_are_moved_away_meanwhile_are_told(self):
         self.write(SCENARIO + "[sweep]\nrun.steps = 20, 20000\n")
-        started = subprocess.Popen([PROGRAM, "sweep", "s.ini", "-o", "out", "-j", "1", "-q"], cwd=self.folder, stderr=subprocess.PIPE, text=True)
+        started = subprocess.Popen([self.program, "sweep", "s.ini", "-o", "out", "-j", "1", "-q"], cwd=self.folder, stderr=subprocess.PIPE, text=True)
         while not (self.folder / "out" / "steps=20000.log").exists():  # the second one has begun
             self.assertIsNone(started.poll())
             time.sleep(0.01)
@@ -821,14 +791,14 @@ class SweepTest(unittest.TestCase):
         self.assertFalse(any(path.exists() for path in saved))
         for point in points:
             whole = self.folder / "whole.h5"
-            subprocess.run([PROGRAM, "run", "s.ini", "-q", "-o", whole, f"algorithm.{point.stem}"], cwd=self.folder, check=True)
+            subprocess.run([self.program, "run", "s.ini", "-q", "-o", whole, f"algorithm.{point.stem}"], cwd=self.folder, check=True)
             but = ["scenario"]  # it says where the results are
             self.assertEqual(content(point, but), content(whole, but))
             with h5py.File(point) as file:
                 took = float(file["machine"].attrs["wall_seconds"])
             if point == points[0]:
                 self.assertGreater(took, 8)
-        done = subprocess.run([PROGRAM, "run", "s.ini", "run.steps=10", "--resume", "-o", "other.h5"], cwd=self.folder, check=False,
+        done = subprocess.run([self.program, "run", "s.ini", "run.steps=10", "--resume", "-o", "other.h5"], cwd=self.folder, check=False,
                               capture_output=True, text=True)
         self.assertEqual((done.returncode, done.stderr),
                          (2, "starling: other.h5.checkpoint: is of another scenario (`steps = 40000` there, `steps = 10` here); "
@@ -847,5 +817,4 @@ class SweepTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM, PRELOADED = (pathlib.Path(sys.argv.pop(1)).resolve() for _ in range(2))
-    unittest.main()
+    main("program", "preloaded")

@@ -4,11 +4,8 @@
 usage: test_sweep_job.py STARLING MPIRUN
 """
 import csv
-import pathlib
-import subprocess
-import sys
-import tempfile
-import unittest
+
+from program_case import ProgramCase, main
 
 SCENARIO = """[run]
 nodes = 4
@@ -34,23 +31,18 @@ algorithm.learning_rate = 1e30, 0.05
 """
 
 
-class SweepJobTest(unittest.TestCase):
+class SweepJobTest(ProgramCase):
     def test_points_that_fail_end_neither_the_other_processes_nor_their_points(self):
         """The first of two processes has the points that diverge, and is done at once."""
-        with tempfile.TemporaryDirectory(prefix="starling-sweep-job-") as folder:
-            pathlib.Path(folder, "s.ini").write_text(SCENARIO)
-            done = subprocess.run([MPIRUN, "--oversubscribe", "-n", "2", PROGRAM, "sweep", "s.ini", "-o", "out", "-j", "1"],
-                                  cwd=folder, capture_output=True, text=True, timeout=240)
-            self.assertEqual(done.returncode, 1, done.stderr)
-            self.assertEqual(done.stdout, "2 of 4 points are finished; see out/table.csv\n")
-            self.assertEqual(done.stderr.count("starling: 2 points failed; the logs are in out:"), 1, done.stderr)
-            self.assertIn("\n  seed=1,learning_rate=1e30: starling: the loss of node", done.stderr)
-            self.assertIn("\n  seed=2,learning_rate=1e30: the same\n", done.stderr)
-            with open(pathlib.Path(folder, "out", "points.csv"), newline="") as file:
-                self.assertEqual([row["point"] for row in csv.DictReader(file)], ["seed=1,learning_rate=0.05", "seed=2,learning_rate=0.05"])
+        self.write("s.ini", SCENARIO)
+        done = self.starling("sweep", "s.ini", "-o", "out", "-j", "1", processes=2, status=1)
+        self.assertEqual(done.stdout, "2 of 4 points are finished; see out/table.csv\n")
+        self.assertEqual(done.stderr.count("starling: 2 points failed; the logs are in out:"), 1, done.stderr)
+        self.assertIn("\n  seed=1,learning_rate=1e30: starling: the loss of node", done.stderr)
+        self.assertIn("\n  seed=2,learning_rate=1e30: the same\n", done.stderr)
+        with open(self.folder / "out" / "points.csv", newline="") as file:
+            self.assertEqual([row["point"] for row in csv.DictReader(file)], ["seed=1,learning_rate=0.05", "seed=2,learning_rate=0.05"])
 
 
 if __name__ == "__main__":
-    PROGRAM, MPIRUN = (str(pathlib.Path(path).resolve()) for path in sys.argv[1:3])
-    del sys.argv[1:3]
-    unittest.main()
+    main("program", "mpirun")

@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """Does a network train here as it does in PyTorch? Test accuracy and loss of both, one node, over several seeds.
 
-    tools/bench/compare_cnn.py PROGRAM [--net zou_mnist] [--mnist FOLDER] [--steps 600] [--batch 32] [--rate 0.05] [--seeds 5]
+    tools/bench/compare_cnn.py [--program build/tools/starling] [--net zou_mnist] [--mnist FOLDER] [--steps 600] [--batch 32] [--rate 0.05]
+                               [--seeds 5]
 
-PROGRAM is the built `starling`. Without --mnist, which names a folder with MNIST's or Fashion-MNIST's IDX files, both
+Without --mnist, which names a folder with MNIST's or Fashion-MNIST's IDX files, both
 train on the shipped digits. Same data, steps, mini-batches without replacement, learning rate, plain SGD, distribution
 of initial weights (He, the last layer Glorot), pixels 0 .. 1; only the random numbers differ. The difference of the means
 is printed in standard errors; beyond 3 take more seeds, as five tell little of the deviation. Needs python3-torch and python3-h5py.
@@ -29,6 +30,9 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from simulator import add_program, checked
 
 try:
     import h5py
@@ -150,7 +154,7 @@ def train_here(arguments, folder, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("program")
+    add_program(parser)
     parser.add_argument("--net", default="small", choices=["small", "zou_mnist", "zou_fashion", "resnet8"])
     parser.add_argument("--mnist", metavar="FOLDER")
     parser.add_argument("--steps", type=int, default=600)
@@ -158,6 +162,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.05)
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
+    checked(parser, arguments.program)
     if arguments.seeds < 2:
         parser.error("--seeds must be 2 or more")
     torch.set_num_threads(1)

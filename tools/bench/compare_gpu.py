@@ -11,7 +11,7 @@ data set, forward, softmax cross-entropy, backward, update, as
   bmm      baddbmm with a hand-written backward pass, the update folded into the last product, in a CUDA graph
 
 each in float32 and with TF32 allowed. Needs a PyTorch with torch.func (2.0 or later); --device cpu --share 0.01 tries it
-without a GPU.
+without a GPU. Runs by the Python that is first in PATH, which may be the one that has PyTorch.
 """
 import argparse
 import statistics

@@ -10,17 +10,21 @@ array and do a step of all nodes at once:
   numpy      the same with numpy.matmul
 Each is the best of several rounds, measured in turn with Starling's, since the machine may be shared.
 
-usage: tools/bench/compare_mlp.py [--build build] [--nodes 1024] [--cases ABC] [--seconds 10]
+usage: tools/bench/compare_mlp.py [--program build/tests/benchmarks/bench_node_steps] [--nodes 1024] [--cases ABC] [--seconds 10]
 """
 
 import argparse
 import os
+import pathlib
 import re
 import subprocess
 import sys
 import time
 
 from good_blas import use_good_blas, without_blas
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from simulator import add_program, checked
 
 CASES = {  # widths, batch, goal (times the best of the others), nodes as a part of --nodes
     "A": ((784, 128, 64, 10), 32, 6, 1),
@@ -170,10 +174,10 @@ def best_rate(step, nodes, seconds):
     return best
 
 
-def starling_rates(build, nodes, case, seconds):
+def starling_rates(program, nodes, case, seconds):
     """End to end, and of the bare loop over the kernels, on all threads."""
     environment = {**without_blas(), "OMP_WAIT_POLICY": "passive"}
-    done = subprocess.run([f"{build}/tests/benchmarks/bench_node_steps", str(nodes), str(seconds / 20), "4", case],
+    done = subprocess.run([program, str(nodes), str(seconds / 20), "4", case],
                           env=environment, stdout=subprocess.PIPE, text=True, check=True)
     whole = re.findall(rf"^{case} end to end .* nodes +(\d+)/s", done.stdout, re.MULTILINE)
     bare = re.findall(rf"^{case} with averaging .* nodes +(\d+)/s", done.stdout, re.MULTILINE)
@@ -182,11 +186,12 @@ def starling_rates(build, nodes, case, seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", default="build")
+    add_program(parser, "tests/benchmarks/bench_node_steps", "Starling's part")
     parser.add_argument("--nodes", type=int, default=1024)
     parser.add_argument("--cases", default="ABC")
     parser.add_argument("--seconds", type=float, default=10, help="for each figure")
     options = parser.parse_args()
+    checked(parser, options.program)
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     print(f"PyTorch {torch.__version__}, numpy {np.__version__}, OpenBLAS {os.environ['OPENBLAS_CORETYPE']}, "
           f"{torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}")
@@ -198,7 +203,7 @@ def main():
                   "by hand": best_rate(stacked.by_hand, nodes, options.seconds)}
         del stacked
         others["numpy"] = best_rate(Numpy(nodes, widths, batch).step, nodes, options.seconds)
-        whole, bare = starling_rates(options.build, options.nodes, case, options.seconds)
+        whole, bare = starling_rates(options.program, options.nodes, case, options.seconds)
         best = max(others.values())
         rates = ", ".join(f"{name} {rate:,.0f}" for name, rate in others.items())
         print(f"{case}  {nodes} nodes: Starling {whole:,.0f} node-steps/s (bare loop {bare:,.0f}); {rates}; "

@@ -23,6 +23,9 @@ import time
 
 from good_blas import use_good_blas, without_blas
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from simulator import add_program, checked
+
 try:
     import h5py
     import numpy
@@ -228,12 +231,13 @@ class Starling:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default="build/tools/starling")
+    add_program(parser)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4, help="for each figure of a round")
     options = parser.parse_args()
+    checked(parser, options.program)
     print(f"PyTorch {torch.__version__}, OpenBLAS {os.environ['OPENBLAS_CORETYPE']}, {THREADS} threads, {options.nodes} nodes, "
           f"load {os.getloadavg()[0]:.1f}", flush=True)
     for case in options.cases.split(","):

@@ -12,13 +12,20 @@ that a process ever held.
 import argparse
 import dataclasses
 import os
+import pathlib
 import re
 import resource
 import subprocess
 import sys
 import tempfile
 
-import h5py
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from simulator import add_program, checked
+
+try:
+    import h5py
+except ImportError as error:
+    sys.exit(f"compare_shared: needs h5py, found no {error.name}")
 
 SCENARIO = """[run]
 nodes = {nodes}
@@ -113,10 +120,11 @@ def main():
     if sys.argv[1:2] == ["--measure"]:
         return measure(sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default="build/tools/starling")
+    add_program(parser)
     parser.add_argument("--case", action="append", choices=list(CASES))
     parser.add_argument("--repetitions", type=int, default=3)
     options = parser.parse_args()
+    checked(parser, options.program)
     with tempfile.TemporaryDirectory(prefix="starling-bench-") as folder:
         for case in options.case or CASES:
             found = {1: [], 2: []}

@@ -33,7 +33,13 @@ import sys
 import tempfile
 import time
 
-import h5py
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from simulator import add_program, checked
+
+try:
+    import h5py
+except ImportError as error:
+    sys.exit(f"compare_simgrid: needs h5py, found no {error.name}")
 
 BYTES = 100_000_000
 BYTES_PER_SECOND = 12_500_000_000
@@ -295,7 +301,7 @@ def compile_simgrid(folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--program", default="build/tools/starling")
+    add_program(parser)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--case", default="")
@@ -310,6 +316,7 @@ def main():
         if options.reference:
             write_reference(options.reference, simgrid, folder)
             return 0
+        checked(parser, options.program)
         return 1 if compare(options, simgrid, folder) > TOLERANCE else 0
 
 

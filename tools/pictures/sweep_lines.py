@@ -103,14 +103,18 @@ def time_to(ax, sweep, target, key, series_key, fixed):
 
 
 def speed_up(ax, sweep, series_key, fixed):
-    """Throughput against nodes as a multiple of what the smallest number of nodes that is finished reaches, and the ideal."""
+    """Throughput against nodes, and the ideal: in the unit in which the fastest series, with the fewest nodes that any is finished
+    with, has as many as it has nodes."""
     texts = sweep.values("run.nodes")
     nodes = np.array([float(text) for text in texts])
-    for settings, label, look, dashes in series_of(sweep, series_key, fixed):
-        rates = np.array([sweep.cell("samples_per_second", {**settings, "run.nodes": text})[0] for text in texts])
-        known = np.flatnonzero(np.isfinite(rates))
-        if len(known):
-            ax.plot(nodes[known], rates[known] / rates[known[0]] * nodes[known[0]], linestyle=dashes, label=label, **look)
+    series = list(series_of(sweep, series_key, fixed))
+    rates = np.array([[sweep.cell("samples_per_second", {**settings, "run.nodes": text})[0] for text in texts] for settings, *_ in series])
+    is_known = np.isfinite(rates)
+    first = int(is_known.any(axis=0).argmax())
+    best = rates[is_known[:, first], first].max(initial=0)
+    for (_, label, look, dashes), theirs, known in zip(series, rates, is_known):
+        if known.any():
+            ax.plot(nodes[known], theirs[known] / best * nodes[first], linestyle=dashes, label=label, **look)
     ax.plot(nodes, nodes, color=GREY, linewidth=1, linestyle=":", label="ideal")
     ax.set_xscale("log", base=2)
     ax.set_yscale("log", base=2)
@@ -118,5 +122,6 @@ def speed_up(ax, sweep, series_key, fixed):
     ax.set_yticks(nodes, texts)
     ax.minorticks_off()
     ax.set_xlabel("nodes")
-    ax.set_title(f"Speed-up (of {texts[0]} node{'s' * (texts[0] != '1')}: {texts[0]})")
+    count = texts[first]
+    ax.set_title(f"Speed-up ({'the best ' * (len(series) > 1)}of {count} node{'s' * (count != '1')}: {count})")
     ax.legend()

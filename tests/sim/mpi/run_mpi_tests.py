@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Starts the MPI test program on several numbers of ranks, and the cases that must end by themselves.
 
-    run_mpi_tests.py TEST_PROGRAM [--launcher "mpirun --oversubscribe"] [--repeat N] [--ranks 1,2,3,4,8]
+    run_mpi_tests.py TEST_PROGRAM [--launcher mpirun] [--repeat N] [--ranks 1,2,3,4,8]
 
 Exit status: 0 if all went well, 1 if not, 77 (skipped) if there is no launcher.
 """
 
 import argparse
-import os
 import shlex
 import shutil
 import signal
@@ -15,17 +14,13 @@ import subprocess
 import sys
 import time
 
+from runs import mpi_environment
+
 LIMIT_SECONDS = 300  # far beyond what any case needs; reached only by a hang
 
 
 def start(launcher, ranks, program, *arguments):
-    environment = dict(
-        os.environ,
-        OMP_NUM_THREADS="1",
-        OMPI_ALLOW_RUN_AS_ROOT="1",
-        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-        OMPI_MCA_mpi_yield_when_idle="1",
-    )
+    environment = mpi_environment(OMP_NUM_THREADS="1", OMPI_MCA_mpi_yield_when_idle="1")
     command = [*launcher, "-n", str(ranks), program, *arguments]
     return subprocess.Popen(
         command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -46,7 +41,7 @@ def finish(process):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
-    parser.add_argument("--launcher", default="mpirun --oversubscribe")
+    parser.add_argument("--launcher", default="mpirun")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--ranks", default="1,2,3,4,8")
     options = parser.parse_args()

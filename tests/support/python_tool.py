@@ -5,11 +5,9 @@ import io
 import os
 import pathlib
 import runpy
-import sys
 import unittest.mock
 
 TOOLS = pathlib.Path(__file__).resolve().parents[2] / "tools"
-sys.path.insert(0, str(TOOLS))
 import matplotlib.pyplot as plt
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 
 def mpi_environment(**more):
-    """Ours, in which Open MPI starts as root, too."""
-    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", **more)
+    """Ours, in which Open MPI starts as root, too, without a cluster, and with more processes than there are cores."""
+    return dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1",
+                OMPI_MCA_btl_vader_single_copy_mechanism="none", **more)
 
 
 def obey_permissions():
