@@ -251,8 +251,7 @@ SharedHosts read_shared_hosts(const Section& section) {
   const auto local_bandwidth =
       read_if_given<Bandwidth>(section, "local_bandwidth",
                                "of all messages within a host together, such as 8 times what each "
-                               "of 8 nodes may send there; "
-                               "needed where several nodes share a host");
+                               "of 8 nodes may send there; needed where several nodes share one");
   section.expect(local_bandwidth || nodes_per_host == 1, "local_bandwidth",
                  "is missing: what all messages within a host of nodes_per_host = {} have together",
                  nodes_per_host);

@@ -51,7 +51,7 @@ struct World {
       plan.overlaps_backward ? static_cast<std::size_t>(topology.nodes()) : 0);
   std::vector<NodeId> everybody = {};              // made when a node asks for it
   std::vector<std::vector<NodeId>> of_place = {};  // (places), the same
-  bool makes_codes = false;  // or reads them, see Node::encode
+  bool makes_codes = false;                        // or reads them, see Node::encode
   /// Nodes whose program waits for their other fibres, and until when its time is accounted.
   std::unordered_map<NodeId, Time> joining = {};
 
@@ -60,7 +60,8 @@ struct World {
   }
 };
 
-/// Of a run that ends before its programs: accounts for what programs were doing then. A wait for messages that are not there counts as one for others.
+/// Of a run that ends before its programs: accounts for what programs were doing then. Who waits for messages counts as waiting
+/// for others.
 void account_until(World& world, Time until);
 
 class Node {

@@ -357,7 +357,9 @@ bool Observer::note_models(Table& table, std::size_t index, const Row& row) cons
   if (row.losses.empty()) return true;
   table.cell("own_test_loss", index) = loss;
   if (row.accuracies.empty()) return true;
-  table.cell("own_" + facts_.accuracy_metric, index) = mean(row.accuracies);
+  const double accuracy = mean(row.accuracies);
+  if (std::isnan(accuracy)) return true;  // there is none where a loss is not finite
+  table.cell("own_" + facts_.accuracy_metric, index) = accuracy;
   table.cell("worst_" + facts_.accuracy_metric, index) = std::ranges::min(row.accuracies);
   return true;
 }
