@@ -3,7 +3,6 @@ import configparser
 import pathlib
 import re
 
-import numpy as np
 
 from pictures.style import duration_text
 
