@@ -3,7 +3,6 @@ import configparser
 import pathlib
 import re
 
-
 from pictures.style import duration_text
 
 MOST_STATUS = 60         # letters of how a run ended
