@@ -275,7 +275,7 @@ void Observer::evaluate(By by, std::size_t index, Row& row) {
   for (std::size_t i = 0; i < row.models.size(); ++i) {
     graph_.deliver(squared_distance(row.models[i], center), &row.distances[i]);
   }
-  if (evaluates_nodes_) evaluate_nodes(row);
+  if (evaluates_nodes_) evaluate_own(row);
   if (const Judge& judge = rows(by).judge) {
     judge(quality.loss.value(), facts_.has_accuracy ? quality.accuracy.value() : std::nan(""));
   }
@@ -323,7 +323,7 @@ void Observer::finish_evaluations() {
   note_models();
 }
 
-void Observer::evaluate_nodes(Row& row) {
+void Observer::evaluate_own(Row& row) {
   const std::size_t count = row.models.size();
   row.losses.assign(count, std::nan(""));
   if (facts_.has_accuracy) row.accuracies.assign(count, std::nan(""));

@@ -210,7 +210,8 @@ class Observer {
   void note_work(By by, std::size_t index, const Row& row);
   /// Records the mean model, its quality and how far the models lie from it.
   void evaluate(By by, std::size_t index, Row& row);
-  void evaluate_nodes(Row& row);
+  /// The same of each of its models by itself.
+  void evaluate_own(Row& row);
   /// Of the models of a row, all of which are known; false if they are not.
   bool note_models(Table& table, std::size_t index, const Row& row) const;
   void drop_diverged(By by, std::size_t index, Row& row);

@@ -5,26 +5,9 @@ import struct
 
 import h5py
 from program_case import ProgramCase
+from small_scenarios import SCENARIO
 
-GOOD = """# eight nodes on a ring
-[run]
-nodes = 8
-steps = 20
-[topology]
-kind = ring
-[network]
-kind = constant
-latency = 20 us
-[compute]
-gradient = 1 ms
-[workload]
-kind = mlp
-dataset = digits
-hidden = 8
-[algorithm]
-kind = dpsgd
-learning_rate = 0.05
-"""
+GOOD = "# eight nodes on a ring\n" + SCENARIO
 OF_MLP = "mlp\ndataset = digits\nhidden = 8"
 FLUID = ["network.kind=fluid", "network.bandwidth=1 GB/s"]
 

@@ -14,7 +14,7 @@ import unittest
 from program_case import ProgramCase, main
 from python_tool import TOOLS, call
 from runs import obey_permissions
-from small_sweep import SCENARIO, SMALL
+from small_scenarios import SCENARIO, SMALL
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from program_case import ProgramCase, main
 from runs import children, content, wait_until_at_work
-from small_sweep import SCENARIO, SMALL
+from small_scenarios import SCENARIO, SMALL
 
 # the [sweep] section -> names of the points, or a piece of the sentence that refuses it
 POINTS = [

@@ -1,4 +1,4 @@
-"""A run, and a sweep of twelve such."""
+"""Scenarios that several tests of the program begin with: a run, and a sweep of twelve such."""
 SCENARIO = """[run]
 nodes = 8
 steps = 20
