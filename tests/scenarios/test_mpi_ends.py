@@ -63,18 +63,18 @@ class EndsTest(ProgramCase):
         return self.start("run", "s.ini", "-q", *words, processes=ranks, options=options, environment={"OMP_NUM_THREADS": "1"})
 
     def start_before_saving(self, ranks, *words, options=()):
-        """A run at work that has not begun to save, as it does after ten seconds: on a busy machine that is sooner than half a second of
-        every rank's work, so it is started again."""
+        """A run at work that has not begun to save, as it does after ten seconds: on a busy machine that may be sooner than a quarter of a second
+        of every rank's work (its start takes half of that), so it is started again."""
         for _ in range(10):
             process = self.start_run(ranks, *words, options=options)
             began = time.monotonic()
-            wait_until_at_work(process.pid, ranks, seconds=0.5)
+            wait_until_at_work(process.pid, ranks, seconds=0.25)
             if time.monotonic() - began < 9:
                 return process
             for child in children(process.pid):
                 os.kill(child, signal.SIGKILL)
             process.communicate(timeout=120)
-        raise TimeoutError("ranks do not get half a second of work in nine seconds")
+        raise TimeoutError("ranks do not get a quarter of a second of work in nine seconds")
 
     def run_it(self, ranks, *words, status=0):
         process = self.start_run(ranks, *words)
