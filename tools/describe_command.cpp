@@ -50,9 +50,12 @@ void describe_topology(const Topology& topology) {
   if (topology.is_complete() || topology.arc_count() <= most_arcs_for_spectrum) {
     const topologies::SpectralGap spectrum = topologies::spectral_gap(topology);
     line("spectral gap",
-         fmt::format("{}{:.6g} per period of {} phase{}{}", spectrum.converged ? "" : "at most ",
+         fmt::format("{}{:.6g} per period of {} phase{}{}{}", spectrum.converged ? "" : "at most ",
                      spectrum.gap, topology.period(), topology.period() == 1 ? "" : "s",
-                     is_doubly_stochastic ? "" : ", the worst of all models"));
+                     is_doubly_stochastic ? "" : ", the worst of all models",
+                     topology.period() == 1 ? ""
+                                            : fmt::format("; in the long run {:.3g} per phase",
+                                                          topologies::long_run_gap(topology))));
   }
 }
 

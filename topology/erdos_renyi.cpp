@@ -44,7 +44,7 @@ Topology erdos_renyi(const Section& section, NodeId nodes, std::uint64_t seed) {
       section.required<double>("probability", "that two nodes are connected, 0 to 1");
   section.expect(probability > 0 && probability <= 1, "probability",
                  "must be above 0 and at most 1, got {}", probability);
-  const Mixing mixing = read_mixing(section);
+  const Mixing mixing = read_mixing(section, seed);
   section.finish();
   expect_arcs_fit(section, "probability", probability * nodes * (nodes - 1.0));
 

@@ -142,19 +142,23 @@ class Arcs {
 
 }  // namespace
 
-Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
+Topology file(const Section& section, NodeId nodes, std::uint64_t seed) {
   const auto given = section.required<std::string>(
       "path", "a .graphml, .xml, .dot or .gv file, or a matrix as .csv");
   const std::string rule = section.choice(
-      "mixing", {"auto", "file", "metropolis", "uniform", "best_constant", "fastest"}, "auto",
+      "mixing", {"auto", "file", "metropolis", "uniform", "best_constant", "fastest", "matcha"},
+      "auto",
       "weights: those in the file, 1/(1 + larger degree), 1/(1 + own in-degree), the best weight "
-      "that all share, or the best symmetric weights; auto: the file's if it has any, else "
-      "metropolis, or uniform if directed");
+      "that all share, the best symmetric weights, or a share of the edges at every step, drawn so "
+      "that they "
+      "mix best; auto: the file's if it has any, else metropolis, or uniform if directed");
   const Entries entries = rule == "auto"   ? Entries::by_value
                           : rule == "file" ? Entries::weights
                                            : Entries::links;
   const bool ignores_weights = entries == Entries::links;
   Mixing mixing = read_lazy(section);
+  mixing.weights = weights_named(rule);
+  read_matcha(section, seed, mixing);
   section.finish();
 
   const std::string path = section.resolve_path(given);
@@ -179,7 +183,7 @@ Topology file(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
     for (Topology::Arc& arc : weighted) arc.weight *= mixing.lazy ? 0.5 : 1.0;
     return complete_rows(nodes, {std::move(weighted)});
   }
-  mixing.weights = graph.is_directed ? Weights::uniform : weights_named(rule);
+  if (graph.is_directed) mixing.weights = Weights::uniform;
   return mix(nodes, arcs.list(), mixing);
 }
 

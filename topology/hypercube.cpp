@@ -8,8 +8,8 @@
 
 namespace starling::topologies {
 
-Topology hypercube(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
-  const Mixing mixing = read_mixing(section);
+Topology hypercube(const Section& section, NodeId nodes, std::uint64_t seed) {
+  const Mixing mixing = read_mixing(section, seed);
   section.finish();
   const auto count = static_cast<std::uint32_t>(nodes);
   section.expect(std::has_single_bit(count), "kind",

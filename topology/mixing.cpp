@@ -4,15 +4,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
+#include <fmt/core.h>
+
+#include "sim/base/numbers.hpp"
+#include "sim/base/random.hpp"
+#include "topology/matcha.hpp"
 #include "topology/optimal_weights.hpp"
+#include "topology/rounds.hpp"
 
 namespace starling::topologies {
 namespace {
 
 std::size_t index(NodeId node) { return static_cast<std::size_t>(node); }
+
+std::pair<NodeId, NodeId> ends(const Connection& c) { return {c.first, c.second}; }
 
 bool sums_to_one(const Topology& topology, double tolerance,
                  Edges (Topology::*edges)(NodeId, Step) const) {
@@ -40,18 +49,29 @@ Weights weights_named(std::string_view name) {
   return name == "uniform"         ? Weights::uniform
          : name == "best_constant" ? Weights::best_constant
          : name == "fastest"       ? Weights::fastest
+         : name == "matcha"        ? Weights::matcha
                                    : Weights::metropolis;
 }
 
-Mixing read_mixing(const Section& section) {
-  const std::string weights =
-      section.choice("mixing", {"metropolis", "uniform", "best_constant", "fastest"}, "metropolis",
-                     "1/(1 + larger degree), doubly stochastic; 1/(1 + own degree); the best "
-                     "weight that all share; "
-                     "or the best of all symmetric weights (both perhaps negative)");
+Mixing read_mixing(const Section& section, std::uint64_t seed) {
+  const std::string weights = section.choice(
+      "mixing", {"metropolis", "uniform", "best_constant", "fastest", "matcha"}, "metropolis",
+      "1/(1 + larger degree), doubly stochastic; 1/(1 + own degree); the best "
+      "weight that all share; the best of all symmetric weights (both perhaps "
+      "negative); or a share of the connections at every step, drawn so that they "
+      "mix best");
   Mixing mixing = read_lazy(section);
   mixing.weights = weights_named(weights);
+  read_matcha(section, seed, mixing);
   return mixing;
+}
+
+void read_matcha(const Section& section, std::uint64_t seed, Mixing& mixing) {
+  if (mixing.weights != Weights::matcha) return;
+  mixing.budget = read_share_above_0(
+      section, "budget", 0.5, "share of the graph's matchings in use at a step, in the mean");
+  mixing.rounds = read_rounds(section);
+  mixing.seed = seed;
 }
 
 Mixing read_lazy(const Section& section) {
@@ -76,15 +96,20 @@ Topology mix(NodeId nodes, std::span<const Connection> connections, Mixing mixin
 
 namespace {
 
-/// Gives both arcs of every connection its optimal weight.
-void set_optimal_weights(NodeId nodes, std::vector<Topology::Arc>& arcs, Weights kind) {
+/// The connections of these arcs and their reverses, in order.
+std::vector<Connection> connections_of(const std::vector<Topology::Arc>& arcs) {
   std::vector<Connection> connections;
   for (const Topology::Arc& arc : arcs) {
     if (arc.sender < arc.receiver) connections.push_back({arc.sender, arc.receiver});
   }
-  if (connections.empty()) return;
-  const auto ends = [](const Connection& c) { return std::pair(c.first, c.second); };
   std::ranges::sort(connections, {}, ends);
+  return connections;
+}
+
+/// Gives both arcs of every connection its optimal weight.
+void set_optimal_weights(NodeId nodes, std::vector<Topology::Arc>& arcs, Weights kind) {
+  const std::vector<Connection> connections = connections_of(arcs);
+  if (connections.empty()) return;
   if (kind == Weights::best_constant) {
     const double weight = best_constant_weight(nodes, connections);
     for (Topology::Arc& arc : arcs) arc.weight = weight;
@@ -98,9 +123,38 @@ void set_optimal_weights(NodeId nodes, std::vector<Topology::Arc>& arcs, Weights
   }
 }
 
+/// Of every step the arcs of the matchings that it draws.
+std::vector<std::vector<Topology::Arc>> draw_matchings(NodeId nodes,
+                                                       const std::vector<Connection>& connections,
+                                                       const Mixing& mixing) {
+  if (2.0 * static_cast<double>(connections.size()) * static_cast<double>(mixing.rounds) >
+      static_cast<double>(arc_limit)) {
+    throw std::invalid_argument(
+        fmt::format("{} rounds of {} connections ask for more than the limit of {} arcs",
+                    mixing.rounds, connections.size(), arc_limit));
+  }
+  const Matcha matcha = find_matcha(nodes, connections, mixing.budget);
+  const double weight = matcha.weight * (mixing.lazy ? 0.5 : 1.0);
+  std::vector<std::vector<Topology::Arc>> phases(static_cast<std::size_t>(mixing.rounds));
+  for (Step r = 0; r < mixing.rounds; ++r) {
+    Random random(mixing.seed, "matcha", shared_stream, r);
+    for (std::size_t j = 0; j < matcha.matchings.size(); ++j) {
+      if (random.uniform() >= matcha.probabilities[j]) continue;
+      for (const auto& [first, second] : matcha.matchings[j]) {
+        phases[static_cast<std::size_t>(r)].push_back({first, second, weight});
+        phases[static_cast<std::size_t>(r)].push_back({second, first, weight});
+      }
+    }
+  }
+  return phases;
+}
+
 }  // namespace
 
 Topology mix(NodeId nodes, std::vector<Topology::Arc> arcs, Mixing mixing) {
+  if (mixing.weights == Weights::matcha) {
+    return complete_rows(nodes, draw_matchings(nodes, connections_of(arcs), mixing));
+  }
   if (mixing.weights == Weights::best_constant || mixing.weights == Weights::fastest) {
     set_optimal_weights(nodes, arcs, mixing.weights);
     if (mixing.lazy) {

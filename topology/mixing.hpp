@@ -4,6 +4,7 @@
 //   metropolis   W_ij = 1 / (1 + max(degree_i, degree_j)); symmetric, so doubly stochastic
 //   uniform      W_ij = 1 / (1 + degree_i); the same on regular graphs, else only rows sum to one
 //   best_constant, fastest   optimal symmetric ones, which may be negative: optimal_weights.hpp
+//   matcha       at every step other connections, drawn as rounds.hpp says; symmetric: matcha.hpp
 //   lazy         (I + W) / 2 of any: no eigenvalue below 0, which some algorithms (D2) need
 //
 // Xiao, Boyd and Lall, "A scheme for robust distributed sensor fusion based on average consensus",
@@ -14,6 +15,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -30,17 +32,23 @@ struct Connection {
   NodeId second;
 };
 
-enum class Weights { metropolis, uniform, best_constant, fastest };
+enum class Weights { metropolis, uniform, best_constant, fastest, matcha };
 
 struct Mixing {
   Weights weights = Weights::metropolis;
   bool lazy = false;
+  // Of matcha alone.
+  double budget = 1;
+  Step rounds = 1;
+  std::uint64_t seed = 0;
 };
 
 /// The weights of that name.
 Weights weights_named(std::string_view name);
-/// Reads the keys `mixing` and `lazy`.
-Mixing read_mixing(const Section& section);
+/// Reads the keys `mixing` and `lazy`, and those of matcha.
+Mixing read_mixing(const Section& section, std::uint64_t seed);
+/// Reads the keys of matcha, if these are its weights.
+void read_matcha(const Section& section, std::uint64_t seed, Mixing& mixing);
 /// Reads `lazy` alone, for graphs whose weights are settled.
 Mixing read_lazy(const Section& section);
 
@@ -50,13 +58,13 @@ inline constexpr std::size_t arc_limit = 100'000'000;
 /// double, as it may be huge.
 void expect_arcs_fit(const Section& section, std::string_view key, double arcs);
 
-/// The static topology of these connections, each given once, with these weights. Throws
+/// The topology of these connections, each given once, with these weights: static, but for matcha's. Throws
 /// std::invalid_argument where optimal weights cannot be found.
 Topology mix(NodeId nodes, std::span<const Connection> connections, Mixing mixing);
 
 /// Likewise of these arcs, whose own weights are ignored; a degree is then an in-degree, and
-/// Metropolis weights are symmetric only if every arc comes with its reverse, which optimal weights
-/// need.
+/// Metropolis weights are symmetric only if every arc comes with its reverse, which optimal weights and
+/// matcha's need.
 Topology mix(NodeId nodes, std::vector<Topology::Arc> arcs, Mixing mixing);
 
 /// The topology of these arcs, in which every W_ii is what the other weights of its row leave of

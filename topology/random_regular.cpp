@@ -123,7 +123,7 @@ std::optional<std::vector<Connection>> draw(NodeId nodes, NodeId degree, Random 
 Topology random_regular(const Section& section, NodeId nodes, std::uint64_t seed) {
   const auto wanted = section.optional<std::int64_t>("degree", 4, "neighbors of each node");
   section.expect(wanted >= 1, "degree", "must be at least 1, got {}", wanted);
-  const Mixing mixing = read_mixing(section);
+  const Mixing mixing = read_mixing(section, seed);
   section.finish();
   section.expect(wanted < nodes, "degree", "must be below the {} nodes, got {}", nodes, wanted);
   section.expect(nodes * wanted % 2 == 0, "degree",

@@ -6,8 +6,8 @@
 
 namespace starling::topologies {
 
-Topology ring(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
-  const Mixing mixing = read_mixing(section);
+Topology ring(const Section& section, NodeId nodes, std::uint64_t seed) {
+  const Mixing mixing = read_mixing(section, seed);
   section.finish();
   expect_arcs_fit(section, "kind", 2.0 * nodes);
 

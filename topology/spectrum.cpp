@@ -36,7 +36,18 @@ void remove_part(Values& x, const Values& direction) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] -= part * direction[i];
 }
 
-/// The symmetric operator x -> M^T (I - J) M x. Vectors of equal entries are in its kernel.
+/// A vector of length 1 without mean.
+Values random_direction(std::size_t size) {
+  Values v(size);
+  Random rng(0, "spectrum");
+  for (double& value : v) value = rng.uniform() - 0.5;
+  remove_mean(v);
+  const double length = std::sqrt(dot(v, v));
+  for (double& value : v) value /= length;
+  return v;
+}
+
+/// The matrices W_p, and the symmetric operator x -> M^T (I - J) M x. Vectors of equal entries are in its kernel.
 class Shrinkage {
  public:
   explicit Shrinkage(const Topology& topology) : topology_(topology), scratch_(size()) {
@@ -53,10 +64,13 @@ class Shrinkage {
   std::size_t size() const { return static_cast<std::size_t>(topology_.nodes()); }
 
   void apply(Values& x) {
-    for (std::size_t p = 0; p < self_.size(); ++p) multiply(x, p, &Topology::in);
+    for (std::size_t p = 0; p < self_.size(); ++p) step(x, p);
     remove_mean(x);
     for (std::size_t p = self_.size(); p-- > 0;) multiply(x, p, &Topology::out);
   }
+
+  /// x <- W_p x
+  void step(Values& x, std::size_t p) { multiply(x, p, &Topology::in); }
 
  private:
   /// x <- W_p x through the arcs into each node, W_p^T x through those out of it.
@@ -126,12 +140,7 @@ SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits) {
   std::vector<Values> taken;
 
   Shrinkage shrinkage(topology);
-  Values v(shrinkage.size());
-  Random rng(0, "spectrum");
-  for (double& value : v) value = rng.uniform() - 0.5;
-  remove_mean(v);
-  const double length = std::sqrt(dot(v, v));
-  for (double& value : v) value /= length;
+  Values v = random_direction(shrinkage.size());
 
   Values previous(v.size(), 0.0);
   Values w;
@@ -169,6 +178,28 @@ SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits) {
     previous.swap(v);
     for (std::size_t i = 0; i < w.size(); ++i) v[i] = w[i] / beta;
   }
+}
+
+double long_run_gap(const Topology& topology) {
+  if (topology.nodes() == 1) return 1;
+  constexpr std::size_t fewest_phases = 1000;
+  constexpr std::size_t fewest_periods = 4;
+  const std::size_t period = topology.period();
+  const std::size_t periods = std::max(fewest_periods, fewest_phases / period + 1);
+  Shrinkage shrinkage(topology);
+  Values x = random_direction(shrinkage.size());
+  double logarithm = 0;  // of what is left
+  for (std::size_t k = 0; k < periods; ++k) {
+    for (std::size_t p = 0; p < period; ++p) {
+      shrinkage.step(x, p);
+      remove_mean(x);
+      const double length = std::sqrt(dot(x, x));
+      if (length == 0) return 1;
+      for (double& value : x) value /= length;
+      if (k >= periods / 2) logarithm += std::log(length);
+    }
+  }
+  return -std::expm1(logarithm / static_cast<double>((periods - periods / 2) * period));
 }
 
 }  // namespace starling::topologies

@@ -37,4 +37,9 @@ struct SpectrumLimits {
 /// rounding.
 SpectralGap spectral_gap(const Topology& topology, SpectrumLimits limits = {});
 
+/// By which share a phase shrinks the distance from the average in the long run, in the geometric mean over the period: 1 minus the
+/// spectral radius of (I - J) M to the power of 1 over the period. That of one random start over some periods, at least a thousand phases, of which the
+/// first half does not count. Other than the gap it tells many phases apart that together leave next to nothing.
+double long_run_gap(const Topology& topology);
+
 }  // namespace starling::topologies

@@ -39,13 +39,13 @@ std::vector<NodeId> parse_sides(const Section& section, std::string_view text) {
 
 }  // namespace
 
-Topology torus(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
+Topology torus(const Section& section, NodeId nodes, std::uint64_t seed) {
   const auto text =
       section.optional<std::string>("sides", most_square(nodes),
                                     "lengths, like 4x8 or 4x4x4, the first along nodes that follow "
                                     "each other; by default the most square two");
   const std::vector<NodeId> sides = parse_sides(section, text);
-  const Mixing mixing = read_mixing(section);
+  const Mixing mixing = read_mixing(section, seed);
   section.finish();
   double product = 1;
   for (const NodeId side : sides) product *= side;

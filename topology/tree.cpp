@@ -7,11 +7,11 @@
 
 namespace starling::topologies {
 
-Topology tree(const Section& section, NodeId nodes, std::uint64_t /*seed*/) {
+Topology tree(const Section& section, NodeId nodes, std::uint64_t seed) {
   const auto children = section.optional<std::int64_t>(
       "children", 2, "nodes below each; 1: a path, with its ends at nodes 0 and n - 1");
   section.expect(children >= 1, "children", "must be at least 1, got {}", children);
-  const Mixing mixing = read_mixing(section);
+  const Mixing mixing = read_mixing(section, seed);
   section.finish();
   expect_arcs_fit(section, "kind", 2.0 * nodes);
 

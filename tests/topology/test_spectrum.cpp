@@ -219,6 +219,25 @@ TEST_CASE("the gap of a random regular graph of degree 4 is near that of an expa
   CHECK(found.gap < 0.115);
 }
 
+TEST_CASE("what a phase does in the long run is told where a period leaves nothing") {
+  // A static symmetric topology shrinks by its gap.
+  for (const char* kind : {"ring", "star", "torus"}) {
+    const Topology topology = test::make(kind, 16);
+    CHECK(long_run_gap(topology) == doctest::Approx(spectral_gap(topology).gap).epsilon(1e-3));
+  }
+  // Each of the phases of a random matching leaves (n - 2) / (2 (n - 1)) of the squared distance, in the mean, which is above the geometric
+  // mean; all of them less than what can be told from nothing.
+  const Topology matching = test::make("random_matching", 64, {{"rounds", "400"}});
+  CHECK(spectral_gap(matching).gap == 1);
+  const double mean = 1 - std::sqrt(62.0 / 126);
+  CHECK(long_run_gap(matching) > mean);
+  CHECK(long_run_gap(matching) < mean + 0.03);
+  // Two phases that together average exactly.
+  CHECK(long_run_gap(test::make("one_peer_exponential", 4)) == 1);
+  CHECK(long_run_gap(test::make("ring", 1)) == 1);
+  CHECK(long_run_gap(test::make("complete", 8)) == doctest::Approx(1));
+}
+
 TEST_CASE("the gap is the same to the bit every time") {
   const auto graph = test::make("random_regular", 500);
   CHECK(spectral_gap(graph).gap == spectral_gap(graph).gap);
