@@ -52,7 +52,7 @@ Task<> run_compressed(Node& node, const AllreduceSettings& settings) {
   CodedMean coded(node, settings.coded);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(x);
+    const Gradient g = co_await node.gradient_in_pieces(x);
     Vector sent = g.values;
     if (has_feedback) {
       sent = optimizer.direction(g.values, x);
@@ -64,6 +64,7 @@ Task<> run_compressed(Node& node, const AllreduceSettings& settings) {
     } else {
       optimizer.update(x, mean, x, k);
     }
+    co_await node.finish_backward();
     node.end_step(k, x);
   }
 }

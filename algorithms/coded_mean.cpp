@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/collectives.hpp"
-
 namespace starling::algorithms {
 namespace {
 
@@ -15,11 +13,13 @@ void warn_of_gathering(const Section& section, const Codec& codec, NodeId nodes)
   const double models = share * (nodes - 1);
   const double summed = 2.0 * (nodes - 1) / nodes;
   if (models <= summed) return;
+  const auto compression = section.peek<std::string>("compression", "");
   section.warn(
       "compression",
       "= {} sends more than none: each node's code goes to all others, {:.4g} models, where a "
-      "ring of sums takes {:.4g}; code_route = owners sends {:.4g}",
-      section.peek<std::string>("compression", ""), models, summed, share * summed);
+      "ring of sums takes {:.4g}; code_route = owners{} sends {:.4g}",
+      compression, models, summed,
+      compression == "half" || compression == "bfloat" ? " or sums" : "", share * summed);
 }
 
 }  // namespace
@@ -43,7 +43,19 @@ CodedMean::CodedMean(Node& node, const Settings& settings)
 Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
   const Compression& compression = settings_.compression;
   const std::size_t size = v.size();
-  if (!settings_.by_owners) {
+  if (settings_.route == CodeRoute::sums) {
+    v.scale(1.0 / node_.nodes());
+    co_await encoding(node_, *compression.codec, v);
+    if (compression.has_feedback) {
+      v = feedback_.encode(*compression.codec, std::move(v), code_stream(node_, node_.id(), number))
+              .decoded;
+    }
+    Vector mean = co_await allreduce(node_, node_.everybody(), tag, std::move(v),
+                                     settings_.collective, 0, compression.codec.get());
+    co_await decoding(node_, *compression.codec, mean);
+    co_return mean;
+  }
+  if (settings_.route == CodeRoute::gather) {
     co_await encoding(node_, *compression.codec, v);
     const Code own = compressor_.encode(std::move(v), code_stream(node_, node_.id(), number));
     co_return co_await mean_of_codes(node_, node_.everybody(), tag, compression.codec, own, size,
@@ -64,17 +76,28 @@ CodedMean::Settings read_mean_compression(const Section& section, const Context&
                                           bool feeds_back, Tensors tensors) {
   CodedMean::Settings settings{};
   // Owners know no tensors, but pieces.
-  const bool asks_owners = section.peek<std::string>("code_route", "") == "owners";
-  settings.compression = read_compression(
-      section, feeds_back,
-      {.note = "; codes do not add, see code_route", .tensors = asks_owners ? nullptr : tensors});
+  const auto route = section.peek<std::string>("code_route", "gather");
+  settings.compression = read_compression(section, feeds_back,
+                                          {.note = "; codes do not add, see code_route",
+                                           .tensors = route == "gather" ? tensors : nullptr});
   if (settings.is_exact()) return settings;
-  settings.by_owners = section.choice<bool>(
-      "code_route", {{"gather", false}, {"owners", true}}, "gather",
-      "how codes become a mean: each node's goes to all others, who add up; or "
+  settings.route = section.choice<CodeRoute>(
+      "code_route",
+      {{"gather", CodeRoute::gather}, {"owners", CodeRoute::owners}, {"sums", CodeRoute::sums}},
+      "gather",
+      "how codes become a mean: each node's goes to all others, who add up; "
       "pieces of it to the nodes that own them, whose means, encoded again, go to "
-      "all, message by message whatever network.collectives says");
-  if (!settings.by_owners) warn_of_gathering(section, *settings.compression.codec, context.nodes);
+      "all, message by message whatever network.collectives says; or, of half precision, a "
+      "collective adds up numbers of two bytes");
+  if (settings.route == CodeRoute::gather)
+    warn_of_gathering(section, *settings.compression.codec, context.nodes);
+  if (settings.route == CodeRoute::sums) {
+    const auto compression = section.peek<std::string>("compression", "");
+    section.expect(compression == "half" || compression == "bfloat", "code_route",
+                   "= sums adds up numbers of half precision, not codes of compression = {}",
+                   compression);
+    settings.collective = read_collective(section);
+  }
   return settings;
 }
 

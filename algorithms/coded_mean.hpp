@@ -3,6 +3,8 @@
 //   gather   each node's code goes around a ring to all others (allgather), who decode all and sum in order of node:
 //            n - 1 codes for every node to send
 //   owners   in two phases, of pieces and of their means (coded_phases.hpp): 2 (n - 1) / n codes
+//   sums     of half precision alone: a collective adds up numbers of two bytes, and rounds every sum of two; every node divides by n
+//            before, so that no sum is out of range. What mixed precision does (torch.distributed's fp16_compress_hook, for one).
 #pragma once
 
 #include <optional>
@@ -10,6 +12,7 @@
 
 #include "algorithms/codec.hpp"
 #include "algorithms/coded_phases.hpp"
+#include "algorithms/collectives.hpp"
 #include "algorithms/context.hpp"
 
 namespace starling::algorithms {
@@ -19,12 +22,15 @@ namespace starling::algorithms {
 Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag, SharedCodec codec,
                            Code own, std::size_t size, Step k);
 
+enum class CodeRoute { gather, owners, sums };
+
 /// Means of one vector after the other, all of one size.
 class CodedMean {
  public:
   struct Settings {
     Compression compression{};
-    bool by_owners = false;
+    CodeRoute route = CodeRoute::gather;
+    CollectiveKind collective{};  // of sums
 
     bool is_exact() const { return compression.is_exact(); }
   };
@@ -40,9 +46,10 @@ class CodedMean {
   const Settings& settings_;
   Compressor compressor_;
   std::optional<CodedPhases> phases_;  // of owners
+  ErrorFeedback feedback_;             // of sums
 };
 
-/// Reads read_compression() and, if it compresses, `code_route`. Warns of codes that are gathered although sums would be smaller.
+/// Reads read_compression() and, if it compresses, `code_route`, with `collective` for sums. Warns of codes that are gathered although sums would be smaller.
 CodedMean::Settings read_mean_compression(const Section& section, const Context& context,
                                           bool feeds_back = true, Tensors tensors = nullptr);
 

@@ -5,20 +5,77 @@
 #include <optional>
 #include <vector>
 
+#include "algorithms/codec.hpp"
 #include "algorithms/collective_hosts.hpp"
 #include "algorithms/pieces.hpp"
 
 namespace starling::algorithms {
 namespace {
 
-Vector sum(Vector lower, const Vector& upper) {
-  lower.add(upper);
-  return lower;
-}
+/// How numbers travel: as floats or, with a codec, as codes, and then all sums are of what codes can say.
+class Numbers {
+ public:
+  explicit Numbers(const Codec* codec) : codec_(codec) {}
+
+  bool are_floats() const { return codec_ == nullptr; }
+
+  void send(Node& node, NodeId to, Tag tag, Vector v, double number = 0) const {
+    if (are_floats() || v.size() == 0) {
+      node.send_in_turn(to, tag, std::move(v), number);
+    } else {
+      node.send_in_turn(to, tag, encoded(v), number);
+    }
+  }
+  /// The vector of `size` floats that was sent.
+  Vector received(Message m, std::size_t size) const { return decoded(std::move(m.values), size); }
+  /// Both, as members meet.
+  Node::Meet meet(Node& node, Tag tag, std::span<const NodeId> members, CollectiveKind kind,
+                  const Vector& v) const {
+    return are_floats() || v.size() == 0 ? node.meet(tag, members, kind, v)
+                                         : node.meet(tag, members, kind, encoded(v));
+  }
+  void decode(std::span<Vector> words, std::size_t size) const {
+    for (Vector& each : words) each = decoded(std::move(each), size);
+  }
+
+  Vector rounded(Vector v) const {
+    if (are_floats() || v.size() == 0) return v;
+    const std::size_t size = v.size();
+    return decoded(encoded(v).words, size);
+  }
+  Vector sum(Vector lower, const Vector& upper) const {
+    lower.add(upper);
+    return rounded(std::move(lower));
+  }
+  /// Bytes of `v`, on the wire and in the host's memory.
+  std::int64_t bytes_of(const Vector& v) const {
+    return are_floats() || v.size() == 0 ? v.wire_bytes() : bytes_on_wire(encoded(v));
+  }
+
+ private:
+  // Codes whose entries stand by themselves draw no random numbers. Without numbers a vector, whose size may have a fraction,
+  // stands for its code.
+  Code encoded(const Vector& v) const {
+    if (v.has_numbers()) return codec_->encode(v, Random(0, "code"));
+    const std::size_t bits = v.size() * codec_->bits_of_entry();
+    return {v, static_cast<std::int64_t>((bits + 7) / 8)};
+  }
+  Vector decoded(Vector words, std::size_t size) const {
+    if (are_floats() || !words.has_numbers()) return words;
+    return codec_->decode(words, size, Random(0, "code"), {});
+  }
+
+  const Codec* codec_;
+};
 
 /// All chunks of a vector like `whole`; without numbers `whole` itself, for fractions of floats need not add up.
 Vector joined(std::span<const Vector> chunks, const Vector& whole) {
   return whole.has_numbers() ? concatenate(chunks) : whole;
+}
+
+/// Size of a vector's i-th share of n.
+std::size_t size_of_share(std::size_t size, std::size_t i, std::size_t n) {
+  return (i + 1) * size / n - i * size / n;
 }
 
 /// A member's place in a collective over a power of two of "seats", after folding.
@@ -40,27 +97,28 @@ double number_of(std::size_t message) { return static_cast<double>(message); }
 std::size_t chunk_of(std::size_t me, std::size_t members) { return (me + 1) % members; }
 
 /// First half of a ring: the sum of the member's chunk.
-Task<Vector> ring_scatter(Node& node, std::span<const NodeId> members, std::size_t me, Tag tag,
-                          Vector v) {
+Task<Vector> ring_scatter(Node& node, const Numbers& numbers, std::span<const NodeId> members,
+                          std::size_t me, Tag tag, Vector v) {
   const std::size_t n = members.size();
   const NodeId right = members[(me + 1) % n];
   const NodeId left = members[(me + n - 1) % n];
   Vector part = v.share(me, n);
   for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send_in_turn(right, tag, std::move(part), number_of(s));
+    numbers.send(node, right, tag, std::move(part), number_of(s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(s)) m = co_await node.receive(left, tag);
     co_await node.sent(tag);
-    part = std::move(m.values);
-    part.add(v.share((me + n - s - 1) % n, n));
+    const Vector own = v.share((me + n - s - 1) % n, n);
+    part = numbers.sum(numbers.received(std::move(m), own.size()), own);
     co_await node.reduce(part);
   }
   co_return part;
 }
 
-/// Second half: all chunks, of which the member brings its own.
-Task<std::vector<Vector>> ring_gather(Node& node, std::span<const NodeId> members, std::size_t me,
-                                      Tag tag, Vector part) {
+/// Second half: all chunks of a vector of `size` floats, of which the member brings its own.
+Task<std::vector<Vector>> ring_gather(Node& node, const Numbers& numbers,
+                                      std::span<const NodeId> members, std::size_t me, Tag tag,
+                                      Vector part, std::size_t size) {
   const std::size_t n = members.size();
   const NodeId right = members[(me + 1) % n];
   const NodeId left = members[(me + n - 1) % n];
@@ -68,60 +126,72 @@ Task<std::vector<Vector>> ring_gather(Node& node, std::span<const NodeId> member
   std::size_t at = chunk_of(me, n);
   chunks[at] = std::move(part);
   for (std::size_t s = 0; s + 1 < n; ++s) {
-    node.send_in_turn(right, tag, chunks[at], number_of(n + s));
+    numbers.send(node, right, tag, chunks[at], number_of(n + s));
     Message m = co_await node.receive(left, tag);
     while (m.number != number_of(n + s)) m = co_await node.receive(left, tag);
     co_await node.sent(tag);
     at = (at + n - 1) % n;
-    chunks[at] = m.values;
+    chunks[at] = numbers.received(std::move(m), size_of_share(size, at, n));
   }
   co_return chunks;
 }
 
-Task<Vector> ring(Node& node, std::span<const NodeId> members, std::size_t me, Tag tag, Vector v) {
-  Vector part = co_await ring_scatter(node, members, me, tag, v);
-  const std::vector<Vector> chunks = co_await ring_gather(node, members, me, tag, std::move(part));
+Task<Vector> ring(Node& node, const Numbers& numbers, std::span<const NodeId> members,
+                  std::size_t me, Tag tag, Vector v) {
+  Vector part = co_await ring_scatter(node, numbers, members, me, tag, v);
+  const std::vector<Vector> chunks =
+      co_await ring_gather(node, numbers, members, me, tag, std::move(part), v.size());
   co_return joined(chunks, v);
 }
 
-Task<Vector> recursive_doubling(Node& node, std::span<const NodeId> members, std::size_t seat,
-                                const Seats& seats, Tag tag, Vector v) {
+Task<Vector> recursive_doubling(Node& node, const Numbers& numbers, std::span<const NodeId> members,
+                                std::size_t seat, const Seats& seats, Tag tag, Vector v) {
   for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
-    node.send_in_turn(peer, tag, v);
+    numbers.send(node, peer, tag, v);
     Message m = co_await node.receive(peer, tag);
     co_await node.sent(tag);
-    v = (seat & bit) == 0 ? sum(std::move(v), m.values) : sum(std::move(m.values), v);
+    Vector other = numbers.received(std::move(m), v.size());
+    v = (seat & bit) == 0 ? numbers.sum(std::move(v), other) : numbers.sum(std::move(other), v);
     co_await node.reduce(v);
   }
   co_return v;
 }
 
-Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size_t seat,
-                          const Seats& seats, Tag tag, Vector v) {
+Task<Vector> rabenseifner(Node& node, const Numbers& numbers, std::span<const NodeId> members,
+                          std::size_t seat, const Seats& seats, Tag tag, Vector v) {
   Vector whole;
   if (!v.has_numbers())
     whole = v;  // as in joined(); a handle would keep numbers from being added up in place
+  const std::size_t size = v.size();
+  /// Of what the peer at this distance keeps, of the part that both have a half of.
+  const auto size_of_other = [seat, size](std::size_t bit) {
+    std::size_t part = size;
+    for (std::size_t b = 1; b < bit; b *= 2) part = size_of_share(part, (seat & b) == 0 ? 0 : 1, 2);
+    return size_of_share(part, (seat & bit) == 0 ? 1 : 0, 2);
+  };
   for (std::size_t bit = 1; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
     const Vector low = v.share(0, 2);
     const Vector high = v.share(1, 2);
     const bool keeps_low = (seat & bit) == 0;
-    node.send_in_turn(peer, tag, keeps_low ? high : low, number_of(bit));
+    numbers.send(node, peer, tag, keeps_low ? high : low, number_of(bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(bit)) m = co_await node.receive(peer, tag);
     co_await node.sent(tag);
-    v = keeps_low ? sum(low, m.values) : sum(std::move(m.values), high);
+    Vector other = numbers.received(std::move(m), (keeps_low ? low : high).size());
+    v = keeps_low ? numbers.sum(low, other) : numbers.sum(std::move(other), high);
     co_await node.reduce(v);
   }
   for (std::size_t bit = seats.count / 2; bit > 0; bit /= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
-    node.send_in_turn(peer, tag, v, number_of(seats.count + bit));
+    numbers.send(node, peer, tag, v, number_of(seats.count + bit));
     Message m = co_await node.receive(peer, tag);
     while (m.number != number_of(seats.count + bit)) m = co_await node.receive(peer, tag);
     co_await node.sent(tag);
+    const Vector other = numbers.received(std::move(m), size_of_other(bit));
     const bool is_low = (seat & bit) == 0;
-    const Vector halves[] = {is_low ? v : m.values, is_low ? m.values : v};
+    const Vector halves[] = {is_low ? v : other, is_low ? other : v};
     v = concatenate(halves);
   }
   co_return whole ? whole : v;
@@ -129,100 +199,144 @@ Task<Vector> rabenseifner(Node& node, std::span<const NodeId> members, std::size
 
 /// Sums travel down the bits of a seat to seat 0, and the result back: one message each way between a seat and the one
 /// with its lowest bit cleared.
-Task<Vector> tree(Node& node, std::span<const NodeId> members, std::size_t seat, const Seats& seats,
-                  Tag tag, Vector v) {
+Task<Vector> tree(Node& node, const Numbers& numbers, std::span<const NodeId> members,
+                  std::size_t seat, const Seats& seats, Tag tag, Vector v) {
+  const std::size_t size = v.size();
   std::size_t bit = 1;
   for (; bit < seats.count; bit *= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
     if ((seat & bit) != 0) {
-      node.send_in_turn(peer, tag, std::move(v));
+      numbers.send(node, peer, tag, std::move(v));
       Message m = co_await node.receive(peer, tag);
-      v = std::move(m.values);
+      v = numbers.received(std::move(m), size);
       break;
     }
-    const Message m = co_await node.receive(peer, tag);
-    v.add(m.values);
+    Message m = co_await node.receive(peer, tag);
+    v = numbers.sum(std::move(v), numbers.received(std::move(m), size));
     co_await node.reduce(v);
   }
   for (bit /= 2; bit > 0; bit /= 2) {
-    node.send_in_turn(members[seats.member(seat | bit)], tag, v);
+    numbers.send(node, members[seats.member(seat | bit)], tag, v);
     co_await node.sent(tag);
   }
   co_return v;
 }
 
+Vector combined(std::span<const Vector> values, CollectiveKind kind, const Numbers& numbers) {
+  const std::size_t n = values.size();
+  if (n == 1) return values[0];
+  if (kind == CollectiveKind::ring) {
+    std::vector<Vector> chunks;
+    for (std::size_t c = 0; c < n; ++c) {
+      // The chunk that starts at member c: x_c + x_{c+1} + .., as it travels around the ring.
+      Vector part = values[c].share(c, n);
+      for (std::size_t s = 1; s < n; ++s)
+        part = numbers.sum(std::move(part), values[(c + s) % n].share(c, n));
+      chunks.push_back(std::move(part));
+    }
+    return joined(chunks, values[0]);
+  }
+  const Seats seats(n);
+  std::vector<Vector> sums;
+  sums.reserve(seats.count);
+  for (std::size_t seat = 0; seat < seats.count; ++seat) {
+    const std::size_t member = seats.member(seat);
+    sums.push_back(seat < seats.extra ? numbers.sum(values[member], values[member + 1])
+                                      : values[member]);
+  }
+  for (; sums.size() > 1; sums.resize(sums.size() / 2)) {
+    for (std::size_t i = 0; 2 * i < sums.size(); ++i)
+      sums[i] = numbers.sum(sums[2 * i], sums[2 * i + 1]);
+  }
+  return sums[0];
+}
+
 /// The sum of one piece, which is in host memory.
-Task<Vector> sum_of_piece(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                          CollectiveKind kind) {
+Task<Vector> sum_of_piece(Node& node, const Numbers& numbers, std::span<const NodeId> members,
+                          Tag tag, Vector v, CollectiveKind kind) {
   const std::size_t n = members.size();
+  const std::size_t size = v.size();
   const std::size_t me = place_of(node, members);
-  const std::shared_ptr<Met> met = co_await node.meet(tag, members, kind, v);
+  const std::shared_ptr<Met> met = co_await numbers.meet(node, tag, members, kind, v);
   if (met) {
-    if (!met->combined) met->combined = combine(met->values, kind);
+    if (!met->combined) {
+      numbers.decode(met->values, size);
+      met->combined = combined(met->values, kind, numbers);
+    }
     co_return met->combined;
   }
   if (kind == CollectiveKind::ring) {
-    Vector total = co_await ring(node, members, me, tag, std::move(v));
+    Vector total = co_await ring(node, numbers, members, me, tag, std::move(v));
     co_return total;
   }
 
   const Seats seats(n);
   const bool is_folded = me < 2 * seats.extra;
   if (is_folded && me % 2 == 1) {
-    node.send_in_turn(members[me - 1], tag, std::move(v));
+    numbers.send(node, members[me - 1], tag, std::move(v));
     Message m = co_await node.receive(members[me - 1], tag);
-    co_return std::move(m.values);
+    co_return numbers.received(std::move(m), size);
   }
   if (is_folded) {
-    const Message m = co_await node.receive(members[me + 1], tag);
-    v.add(m.values);
+    Message m = co_await node.receive(members[me + 1], tag);
+    v = numbers.sum(std::move(v), numbers.received(std::move(m), size));
     co_await node.reduce(v);
   }
   const std::size_t seat = is_folded ? me / 2 : me - seats.extra;
   Vector total;
   if (kind == CollectiveKind::recursive_doubling) {
-    total = co_await recursive_doubling(node, members, seat, seats, tag, std::move(v));
+    total = co_await recursive_doubling(node, numbers, members, seat, seats, tag, std::move(v));
   } else if (kind == CollectiveKind::tree) {
-    total = co_await tree(node, members, seat, seats, tag, std::move(v));
+    total = co_await tree(node, numbers, members, seat, seats, tag, std::move(v));
   } else {
-    total = co_await rabenseifner(node, members, seat, seats, tag, std::move(v));
+    total = co_await rabenseifner(node, numbers, members, seat, seats, tag, std::move(v));
   }
   if (is_folded) {
-    node.send_in_turn(members[me + 1], tag, total);
+    numbers.send(node, members[me + 1], tag, total);
     co_await node.sent(tag);
   }
   co_return total;
 }
 
 /// The sum of one piece by hosts.
-Task<Vector> sum_by_hosts(Node& node, const Hosts& hosts, Tag tag, Vector v) {
+Task<Vector> sum_by_hosts(Node& node, const Numbers& numbers, const Hosts& hosts, Tag tag,
+                          Vector v) {
   const std::span<const NodeId> own = hosts.own();
   const std::size_t n = own.size();
   const std::size_t me = place_of(node, own);
   Vector part = v;
   if (n > 1) {
-    const std::shared_ptr<Met> met = co_await node.meet(tag, own, CollectiveKind::ring_scatter, v);
+    const std::shared_ptr<Met> met =
+        co_await numbers.meet(node, tag, own, CollectiveKind::ring_scatter, v);
     if (met) {
-      if (!met->combined) met->combined = combine(met->values, CollectiveKind::ring);
+      if (!met->combined) {
+        numbers.decode(met->values, v.size());
+        met->combined = combined(met->values, CollectiveKind::ring, numbers);
+      }
       part = met->combined.share(chunk_of(me, n), n);
     } else {
-      part = co_await ring_scatter(node, own, me, tag, v);
+      part = co_await ring_scatter(node, numbers, own, me, tag, v);
     }
   }
   if (hosts.across().size() > 1) {
-    part = co_await sum_of_piece(node, hosts.across(), tag, std::move(part), CollectiveKind::ring);
+    part = co_await sum_of_piece(node, numbers, hosts.across(), tag, std::move(part),
+                                 CollectiveKind::ring);
   }
   if (n == 1) co_return part;
-  const std::shared_ptr<Met> met = co_await node.meet(tag, own, CollectiveKind::allgather, part);
+  const std::shared_ptr<Met> met =
+      co_await numbers.meet(node, tag, own, CollectiveKind::allgather, part);
   if (met) {
     // In order of member; the last one has the first chunk.
     if (!met->combined) {
       std::ranges::rotate(met->values, met->values.end() - 1);
+      for (std::size_t c = 0; c < n; ++c)
+        numbers.decode({&met->values[c], 1}, size_of_share(v.size(), c, n));
       met->combined = joined(met->values, v);
     }
     co_return met->combined;
   }
-  const std::vector<Vector> chunks = co_await ring_gather(node, own, me, tag, std::move(part));
+  const std::vector<Vector> chunks =
+      co_await ring_gather(node, numbers, own, me, tag, std::move(part), v.size());
   co_return joined(chunks, v);
 }
 
@@ -280,43 +394,22 @@ Task<Vector> sum_of_lists(Node& node, std::span<const NodeId> members, Tag tag, 
   co_return total;
 }
 
-CollectiveKind kind_for(const Node& node, const Vector& v, CollectiveKind kind) {
+CollectiveKind kind_for(const Node& node, std::int64_t bytes, CollectiveKind kind) {
   if (kind != CollectiveKind::by_size) return kind;
-  return v.wire_bytes() <= node.plan().collective_switch ? CollectiveKind::recursive_doubling
-                                                         : CollectiveKind::rabenseifner;
+  return bytes <= node.plan().collective_switch ? CollectiveKind::recursive_doubling
+                                                : CollectiveKind::rabenseifner;
 }
 
 }  // namespace
 
 Vector combine(std::span<const Vector> values, CollectiveKind kind) {
-  const std::size_t n = values.size();
-  if (n == 1) return values[0];
-  if (kind == CollectiveKind::ring) {
-    std::vector<Vector> chunks;
-    for (std::size_t c = 0; c < n; ++c) {
-      // The chunk that starts at member c: x_c + x_{c+1} + .., as it travels around the ring.
-      Vector part = values[c].share(c, n);
-      for (std::size_t s = 1; s < n; ++s) part.add(values[(c + s) % n].share(c, n));
-      chunks.push_back(std::move(part));
-    }
-    return joined(chunks, values[0]);
-  }
-  const Seats seats(n);
-  std::vector<Vector> sums;
-  sums.reserve(seats.count);
-  for (std::size_t seat = 0; seat < seats.count; ++seat) {
-    const std::size_t member = seats.member(seat);
-    sums.push_back(seat < seats.extra ? sum(values[member], values[member + 1]) : values[member]);
-  }
-  for (; sums.size() > 1; sums.resize(sums.size() / 2)) {
-    for (std::size_t i = 0; 2 * i < sums.size(); ++i) sums[i] = sum(sums[2 * i], sums[2 * i + 1]);
-  }
-  return sums[0];
+  return combined(values, kind, Numbers(nullptr));
 }
 
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind, std::int64_t gathered) {
-  if (members.size() == 1) co_return v;
+                       CollectiveKind kind, std::int64_t gathered, const Codec* codec) {
+  const Numbers numbers(codec);
+  if (members.size() == 1) co_return numbers.rounded(std::move(v));
   const Cut cut(node, v);
   std::optional<Hosts> hosts;
   if (kind == CollectiveKind::hierarchical) hosts.emplace(node, members);
@@ -324,9 +417,10 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
   Parts sums(cut.count());
   for (std::size_t i = 0; i < cut.count(); ++i) {
     const Tag own = tag_of_part(tag, i);
-    const Vector part = cut.part(i);
+    const Vector part = numbers.rounded(cut.part(i));
     const bool is_list = gathered > 0 && i + 1 == cut.count();
-    const std::int64_t staged = is_list ? gathered : part.wire_bytes();
+    const std::int64_t bytes = numbers.bytes_of(part);
+    const std::int64_t staged = is_list ? gathered : bytes;
     co_await node.stage_out(cut[i], staged, begin);
     if (is_list) {
       co_await node.copy(gathered);  // to its place among all lists
@@ -334,17 +428,17 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
       sums.add(std::move(total));
       continue;
     }
-    const std::int64_t copied = cut[i].is_bucket ? part.wire_bytes() : 0;
+    const std::int64_t copied = cut[i].is_bucket ? bytes : 0;
     co_await node.copy(copied);
     Vector total;
     if (hosts) {
-      total = co_await sum_by_hosts(node, *hosts, own, part);
+      total = co_await sum_by_hosts(node, numbers, *hosts, own, part);
     } else {
-      total = co_await sum_of_piece(node, members, own, part, kind_for(node, part, kind));
+      total = co_await sum_of_piece(node, numbers, members, own, part, kind_for(node, bytes, kind));
     }
     co_await node.operate(total, 1);
     co_await node.copy(copied);
-    node.stage_in(part);
+    node.stage_in(bytes);
     sums.add(std::move(total));
   }
   co_await node.staged_in();

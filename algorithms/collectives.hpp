@@ -38,6 +38,8 @@
 
 namespace starling::algorithms {
 
+class Codec;
+
 /// Reads the key `collective` of an algorithm's section, and notes and checks `collective_switch` and `collective_group`, whose
 /// values are in the ExchangePlan.
 CollectiveKind read_collective(const Section& section, std::string_view fallback = "rabenseifner");
@@ -48,8 +50,12 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
 /// (Node::operate()). Tensors of a bucket are copied into a buffer and out of it (Node::copy()), as Horovod does. With
 /// `gathered` the last piece (the first tensors of the model) is not summed: each member brings a list of so many bytes,
 /// all get all lists, and each adds up for itself, on the device.
+/// With a `codec`, of entries that stand by themselves, each message is a code, of half as many bytes for instance, and what members bring
+/// and every sum of two is rounded to what it can say, as libraries add up numbers of half precision. Codes of the whole are made and read
+/// before and after (Node::encode(), decode()) by the caller, those on the way in no time.
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind, std::int64_t gathered = 0);
+                       CollectiveKind kind, std::int64_t gathered = 0,
+                       const Codec* codec = nullptr);
 
 using Join = std::function<Vector(std::span<const Vector>)>;
 

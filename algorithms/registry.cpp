@@ -27,10 +27,10 @@ constexpr AlgorithmEntry entries[] = {
 #undef ALGORITHM
 };
 
-/// Refuses pieces, and messages beside the backward pass, where codes are made of whole models.
+/// Refuses pieces, and messages beside the backward pass, where codes are made of whole models: all but numbers that are added up.
 void expect_whole_if_coded(const Section& section, const ExchangeSettings& settings) {
   const auto codes = section.peek<std::string>("compression", "none");
-  if (codes == "none") return;
+  if (codes == "none" || section.peek<std::string>("code_route", "") == "sums") return;
   expect_whole(section, fmt::format("compression = {}: codes are made of whole models", codes));
   section.expect(!settings.overlaps_backward, "overlap",
                  "must be none with compression = {}: codes are made of whole models", codes);

@@ -171,6 +171,17 @@ void Node::send_in_turn(NodeId to, Tag tag, Vector values, double number, Where 
        where);
 }
 
+void Node::send_in_turn(NodeId to, Tag tag, const Code& code, double number, Where where) {
+  send(to,
+       {.is_on_host = true,
+        .is_in_turn = true,
+        .tag = tag,
+        .values = code.words,
+        .number = number,
+        .bytes = bytes_on_wire(code)},
+       where);
+}
+
 void Node::send_from_host(NodeId to, Tag tag, const Code& code, double number, Where where) {
   send(to,
        {.is_on_host = true,

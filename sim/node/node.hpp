@@ -143,6 +143,8 @@ class Node {
   /// The first, as a step of a collective: see Message.
   void send_in_turn(NodeId to, Tag tag, Vector values, double number = 0,
                     Where where = Where::current());
+  void send_in_turn(NodeId to, Tag tag, const Code& code, double number = 0,
+                    Where where = Where::current());
   /// Waits for a message; any_source and any_tag accept all. Messages of one (source, tag) come in order.
   class Receive;
   Receive receive(NodeId source, Tag tag = any_tag);

@@ -1,5 +1,9 @@
-// allreduce with `compression`: codes around a ring in place of sums.
+// allreduce with `compression`: codes around a ring in place of sums, or sums of numbers of two bytes.
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -16,7 +20,96 @@ Recorder run(const std::string& algorithm, const std::vector<std::string>& overr
   return test::run_complete(20, 32, allreduce + algorithm, overrides);
 }
 
+/// `v` in half precision, or with the 8 bits of bfloat16.
+float rounded(float v, bool is_bfloat) {
+  if (v == 0) return 0;
+  const int exponent = std::max(std::ilogb(v), is_bfloat ? -126 : -14);
+  const double unit = std::ldexp(1.0, exponent - (is_bfloat ? 7 : 10));
+  return static_cast<float>(std::nearbyint(static_cast<double>(v) / unit) * unit);
+}
+
+using Sum = std::function<float(float, float)>;
+
+/// Entry k of the sum of all nodes' values as a collective over five nodes adds them up.
+float added_up(const std::vector<std::vector<float>>& values, std::size_t k,
+               const std::string& collective, const Sum& sum) {
+  const auto x = [&](std::size_t i) { return values[i % 5][k]; };
+  if (collective != "ring") return sum(sum(sum(x(0), x(1)), x(2)), sum(x(3), x(4)));
+  std::size_t chunk = 0;
+  while (k >= (chunk + 1) * values[0].size() / 5) ++chunk;
+  float total = x(chunk);
+  for (std::size_t s = 1; s < 5; ++s) total = sum(total, x(chunk + s));
+  return total;
+}
+
 }  // namespace
+
+TEST_CASE("sums of half precision are rounded wherever a message begins") {
+  // One step with rate 1 from 0 leaves minus a node's gradient, or minus the mean of all.
+  const std::vector<std::string> noise{"workload.dimension=32", "workload.curvature_min=0",
+                                       "workload.curvature_max=0", "workload.noise=3"};
+  const auto step = [&](const std::string& algorithm, std::vector<std::string> more = {}) {
+    more.insert(more.end(), noise.begin(), noise.end());
+    return test::run(test::quadratic_scenario(5, 1, "complete", algorithm + "learning_rate = 1\n"),
+                     more);
+  };
+  const Recorder alone = step("kind = local_sgd\nperiod = 10\n");
+  for (const std::string collective :
+       {"ring", "recursive_doubling", "rabenseifner", "tree", "by_size"}) {
+    for (const bool is_bfloat : {false, true}) {
+      CAPTURE(collective);
+      CAPTURE(is_bfloat);
+      const auto round = [is_bfloat](float v) { return rounded(v, is_bfloat); };
+      std::vector<std::vector<float>> values(5, std::vector<float>(32));
+      for (std::size_t i = 0; i < 5; ++i) {
+        for (std::size_t k = 0; k < 32; ++k) {
+          const double gradient = -test::model(alone, static_cast<NodeId>(i), k);
+          values[i][k] = round(static_cast<float>(gradient) * static_cast<float>(1.0 / 5));
+        }
+      }
+      const std::string text =
+          "kind = allreduce\nerror_feedback = no\ncode_route = sums\ncollective = " + collective +
+          "\ncompression = " + (is_bfloat ? "bfloat\n" : "half\n");
+      const Recorder summed = step(text);
+      CHECK(test::nodes_agree(summed));
+      std::size_t wrong = 0;
+      for (std::size_t k = 0; k < 32; ++k) {
+        const float total =
+            added_up(values, k, collective, [&](float a, float b) { return round(a + b); });
+        wrong += test::model(summed, 0, k) == -static_cast<double>(total) ? 0 : 1;
+      }
+      CHECK(wrong == 0);
+      const Recorder analytic = step(text, {"network.collectives=analytic"});
+      CHECK(analytic.models == summed.models);
+      if (collective != "by_size")
+        CHECK(analytic.nodes[3].bytes_sent == summed.nodes[3].bytes_sent);
+    }
+  }
+}
+
+TEST_CASE("sums of half precision are half of what sums are, around rings of two levels, too") {
+  const std::string sums = "compression = half\ncode_route = sums\n";
+  for (const std::string collective :
+       {"ring", "rabenseifner", "hierarchical\ncollective_group = 2"}) {
+    CAPTURE(collective);
+    const std::string by = "collective = " + collective + "\n";
+    const Recorder exact = run(by);
+    const Recorder half = run(by + sums + "error_feedback = no\n");
+    const Recorder fed_back = run(by + sums);
+    CHECK(test::nodes_agree(half));
+    CHECK(2 * half.nodes[2].bytes_sent == exact.nodes[2].bytes_sent);
+    CHECK(half.nodes[2].messages_sent == exact.nodes[2].messages_sent);
+    CHECK(run(by + sums, {"network.collectives=analytic"}).models == fed_back.models);
+    // A step moves by some tenths, of which a sum loses up to 2^-12 at each of three additions and once before.
+    CHECK(test::largest_difference(half, exact) < 20 * 4 * 0.1 / 4096);
+    CHECK(test::largest_difference(half, exact) > 1e-6);
+    CHECK(test::largest_difference(half, fed_back) > 1e-6);
+  }
+  CHECK_THROWS_WITH_AS(run("compression = sign\ncode_route = sums\n"),
+                       doctest::Contains("algorithm.code_route = sums adds up numbers of half "
+                                         "precision, not codes of compression = sign"),
+                       ScenarioError);
+}
 
 TEST_CASE("keeping every entry is allreduce, with and without error feedback and momentum") {
   const std::string momentum = "momentum = 0.8\nweight_decay = 0.01\n";

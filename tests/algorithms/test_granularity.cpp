@@ -54,6 +54,8 @@ TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit"
         "kind = allreduce",
         "kind = allreduce\ncollective = recursive_doubling",
         "kind = allreduce\ncollective = by_size\ncollective_switch = 100 B",
+        "kind = allreduce\ncompression = half\ncode_route = sums",
+        "kind = bmuf\nperiod = 2\ncompression = bfloat\ncode_route = sums\ncollective = tree",
         "kind = bmuf\nperiod = 2",
         "kind = d2",
         "kind = dasgd",
@@ -114,9 +116,9 @@ TEST_CASE("pieces that come twice are not taken for others") {
 
 TEST_CASE("exchanging beside the backward pass changes no bit either") {
   for (const std::string algorithm :
-       {"kind = allreduce", "kind = dpsgd", "kind = eager\nactivation = full",
-        "kind = local_sgd\nperiod = 2", "kind = sgp\npeers = two_peer",
-        "kind = wagma\nactivation = full\ntau = 3"}) {
+       {"kind = allreduce", "kind = allreduce\ncompression = half\ncode_route = sums",
+        "kind = dpsgd", "kind = eager\nactivation = full", "kind = local_sgd\nperiod = 2",
+        "kind = sgp\npeers = two_peer", "kind = wagma\nactivation = full\ntau = 3"}) {
     CAPTURE(algorithm);
     CHECK(test::run(digits(algorithm)).models == test::run(digits(algorithm), overlapped).models);
   }
@@ -166,6 +168,7 @@ TEST_CASE("making and reading codes takes time on the host") {
       {"kind = dgc\nkeep = 0.01", 4, 1 + 4 * 2},
       // A whole one, four of a quarter, one of a quarter to be made, four of a quarter.
       {"kind = allreduce\ncompression = half\ncode_route = owners", 4, 1 + 2 + 0.25 + 2},
+      {"kind = allreduce\ncompression = half\ncode_route = sums", 4, 1 + 2},
       {"kind = one_bit", 4, 1 + 2 + 0.25 + 2},
       // On a ring two neighbors'.
       {"kind = dpsgd\ncompression = half", 4, 1 + 2 * 2},

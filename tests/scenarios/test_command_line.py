@@ -251,7 +251,7 @@ class SummariesTest(CommandLineCase):
                   "algorithm.learning_rate=default"]
         for words, sentence in ((["algorithm.kind=allreduce", "algorithm.compression=half"],
                                  "command line: algorithm.compression = half sends more than none: each node's code goes to all others, "
-                                 "3.5 models, where a ring of sums takes 1.75; code_route = owners sends 0.875\n"),
+                                 "3.5 models, where a ring of sums takes 1.75; code_route = owners or sums sends 0.875\n"),
                                 ([*timing, "algorithm.kind=allreduce", "algorithm.exchange=buckets", "algorithm.overlap=backward"],
                                  "command line: algorithm.exchange = buckets changes nothing: the workload has one tensor\n"),
                                 ([*timing, "algorithm.kind=allreduce", "algorithm.collective=hierarchical", "algorithm.collective_group=3"],

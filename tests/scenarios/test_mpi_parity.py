@@ -104,6 +104,8 @@ FURTHER_SYNCHRONOUS = {
     "allreduce_tensors": ["kind=allreduce", "exchange=tensors", "collective=by_size"],
     "allreduce_by_hosts": ["kind=allreduce", "collective=hierarchical", "collective_group=2", "exchange=buckets", "bucket_size=4 kB"],
     "allreduce_by_owners": ["kind=allreduce", "compression=sign", "code_route=owners"],
+    "allreduce_half": ["kind=allreduce", "compression=half", "code_route=sums", "exchange=tensors", "overlap=backward"],
+    "local_sgd_bfloat_ring": ["kind=local_sgd", "period=3", "compression=bfloat", "code_route=sums", "collective=ring"],
     "wagma_tensors": ["kind=wagma", "group_size=4", "tau=5", "activation=full", "exchange=tensors"],
     "gradient_tracking": ["kind=gradient_tracking", "momentum=0"],
     "push_pull": ["kind=push_pull", "momentum=0"],
