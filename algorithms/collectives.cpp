@@ -17,13 +17,11 @@ class Numbers {
  public:
   explicit Numbers(const Codec* codec) : codec_(codec) {}
 
-  bool are_floats() const { return codec_ == nullptr; }
-
   void send(Node& node, NodeId to, Tag tag, Vector v, double number = 0) const {
-    if (are_floats() || v.size() == 0) {
-      node.send_in_turn(to, tag, std::move(v), number);
-    } else {
+    if (is_coded(v.size())) {
       node.send_in_turn(to, tag, encoded(v), number);
+    } else {
+      node.send_in_turn(to, tag, std::move(v), number);
     }
   }
   /// The vector of `size` floats that was sent.
@@ -31,17 +29,15 @@ class Numbers {
   /// Both, as members meet.
   Node::Meet meet(Node& node, Tag tag, std::span<const NodeId> members, CollectiveKind kind,
                   const Vector& v) const {
-    return are_floats() || v.size() == 0 ? node.meet(tag, members, kind, v)
-                                         : node.meet(tag, members, kind, encoded(v));
+    return is_coded(v.size()) ? node.meet(tag, members, kind, encoded(v))
+                              : node.meet(tag, members, kind, v);
   }
   void decode(std::span<Vector> words, std::size_t size) const {
     for (Vector& each : words) each = decoded(std::move(each), size);
   }
 
   Vector rounded(Vector v) const {
-    if (are_floats() || v.size() == 0) return v;
-    const std::size_t size = v.size();
-    return decoded(encoded(v).words, size);
+    return is_coded(v.size()) ? decoded(encoded(v).words, v.size()) : std::move(v);
   }
   Vector sum(Vector lower, const Vector& upper) const {
     lower.add(upper);
@@ -49,10 +45,11 @@ class Numbers {
   }
   /// Bytes of `v`, on the wire and in the host's memory.
   std::int64_t bytes_of(const Vector& v) const {
-    return are_floats() || v.size() == 0 ? v.wire_bytes() : bytes_on_wire(encoded(v));
+    return is_coded(v.size()) ? bytes_on_wire(encoded(v)) : v.wire_bytes();
   }
 
  private:
+  bool is_coded(std::size_t size) const { return codec_ != nullptr && size > 0; }
   // Codes whose entries stand by themselves draw no random numbers. Without numbers a vector, whose size may have a fraction,
   // stands for its code.
   Code encoded(const Vector& v) const {
@@ -61,7 +58,7 @@ class Numbers {
     return {v, static_cast<std::int64_t>((bits + 7) / 8)};
   }
   Vector decoded(Vector words, std::size_t size) const {
-    if (are_floats() || !words.has_numbers()) return words;
+    if (!is_coded(size) || !words.has_numbers()) return words;
     return codec_->decode(words, size, Random(0, "code"), {});
   }
 
