@@ -105,6 +105,12 @@ TEST_CASE("sums of half precision are half of what sums are, around rings of two
     CHECK(test::largest_difference(half, exact) > 1e-6);
     CHECK(test::largest_difference(half, fed_back) > 1e-6);
   }
+  // Fewer parameters than nodes: some chunks are empty.
+  for (const std::string collectives : {"expanded", "analytic"}) {
+    const Recorder few = test::run_complete(3, 2, allreduce + sums + "collective = ring\n",
+                                            {"network.collectives=" + collectives});
+    CHECK(test::nodes_agree(few));
+  }
   CHECK_THROWS_WITH_AS(run("compression = sign\ncode_route = sums\n"),
                        doctest::Contains("algorithm.code_route = sums adds up numbers of half "
                                          "precision, not codes of compression = sign"),
