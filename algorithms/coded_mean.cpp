@@ -87,8 +87,8 @@ CodedMean::Settings read_mean_compression(const Section& section, const Context&
       "gather",
       "how codes become a mean: each node's goes to all others, who add up; "
       "pieces of it to the nodes that own them, whose means, encoded again, go to "
-      "all, message by message whatever network.collectives says; or, of half precision, a "
-      "collective adds up numbers of two bytes");
+      "all, message by message whatever network.collectives says; or, of half precision, "
+      "`collective` adds up numbers of two bytes");
   if (settings.route == CodeRoute::gather)
     warn_of_gathering(section, *settings.compression.codec, context.nodes);
   if (settings.route == CodeRoute::sums) {

@@ -36,7 +36,7 @@ OWNERS = (
     (r"doctest/", ()),
     (r"boost/program_options", ("tools/",)),
     (r"boost/math/", ("tools/compare_settings.cpp",)),
-    (r"boost/", ("sim/base/graph_file.cpp", "topology/connectivity.cpp", "network_models/switch_graph.cpp")),
+    (r"boost/", ("sim/base/graph_file.cpp", "topology/connectivity.cpp", "topology/matchings.cpp", "network_models/switch_graph.cpp")),
     (r"hdf5", ("sim/base/hdf5.cpp", "sim/record/hdf5_file.cpp", "kernels/data/hdf5_dataset.cpp")),
     (r"zlib\.h$", ("kernels/data/idx_dataset.cpp",)),
     (r"mpi\.h$", ("sim/mpi/",)),

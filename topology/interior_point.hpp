@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "sim/base/error.hpp"
 #include "topology/mixing.hpp"
 
 namespace starling::topologies {
@@ -93,6 +94,7 @@ typename Problem::Point center(const Problem& problem, typename Problem::Point a
   constexpr int most_steps = 100;
   for (int step = 0; step < most_steps; ++step) {
     Values gradient(at.variables.size(), 0.0);
+    ensure(!gradient.empty(), "a convex problem without variables");
     gradient.back() = t;
     Matrix hessian = problem.derivatives(at, gradient);
     if (!hessian.invert()) return at;  // as near as doubles come

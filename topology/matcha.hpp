@@ -1,7 +1,7 @@
 // MATCHA: a graph's connections are split into matchings, of which every step uses some, at random: those that hold the graph together often, the
 // others seldom. So a step costs a share of the messages, and averages nearly as well.
 //
-//   matchings      an edge coloring: as many colors as the graph's degree, or one more where it is not bipartite (Misra and Gries)
+//   matchings      few of them: matchings.hpp
 //   probabilities  p_j of the matching j: greatest algebraic connectivity of sum_j p_j L_j, where sum_j p_j <= budget times the
 //                  number of matchings and 0 <= p_j <= 1; L_j is the Laplacian of the matching
 //   a step         W = I - weight sum_j b_j L_j, where b_j is 1 with probability p_j, else 0
@@ -17,13 +17,14 @@
 #include <vector>
 
 #include "sim/base/types.hpp"
+#include "topology/matchings.hpp"
 #include "topology/mixing.hpp"
 
 namespace starling::topologies {
 
 /// A graph's matchings and how they are used.
 struct Matcha {
-  std::vector<std::vector<Connection>> matchings;
+  Matchings matchings;
   std::vector<double> probabilities;  // of each
   double weight;
   double rho;

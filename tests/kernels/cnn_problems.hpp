@@ -1,8 +1,6 @@
 // What the tests of convolutional networks share: small networks with one of each layer, on noise.
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 
 #include "kernels/cnn.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/answers.hpp"
 
 namespace starling::test {
 
@@ -42,34 +41,6 @@ inline Cnn::Problem problem(const std::string& layers, Extent image, std::int64_
   }
   result.seed = 5;
   return result;
-}
-
-struct Result {
-  std::vector<float> gradient;
-  double loss;
-  friend bool operator==(const Result& a, const Result& b) {
-    return std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss) &&
-           std::equal(a.gradient.begin(), a.gradient.end(), b.gradient.begin(), b.gradient.end(),
-                      [](float p, float q) {
-                        return std::bit_cast<std::uint32_t>(p) == std::bit_cast<std::uint32_t>(q);
-                      });
-  }
-};
-
-inline Result gradient(const Workload& workload, NodeId node, Step draw,
-                       const std::vector<float>& x) {
-  Result result{std::vector<float>(x.size(), 77.0f), 0};
-  GradientRequest request{
-      .node = node, .draw = draw, .x = x.data(), .gradient = result.gradient.data()};
-  workload.gradients({&request, 1});
-  result.loss = request.loss;
-  return result;
-}
-
-inline std::vector<float> initial_model(const Workload& workload) {
-  std::vector<float> x(workload.facts().parameters);
-  workload.initial_model(x);
-  return x;
 }
 
 /// One of each layer, in orders that meet each other's needs: pooling before relu and dropout, odd

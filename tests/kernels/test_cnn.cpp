@@ -25,21 +25,10 @@ TEST_CASE("every build gives the same bits for gradient, loss and evaluation") {
   for (const auto& network : networks) {
     CAPTURE(network.first);
     const auto& [layers, image] = network;
-    const Cnn plain(problem(layers, image, 5, 2), dense::kernels_v1());
-    const auto x = initial_model(plain);
-    const Result expected = gradient(plain, 1, 3, x);
-    CHECK(std::isfinite(expected.loss));
-    EvaluationRequest expected_score{.x = x.data()};
-    plain.evaluate({&expected_score, 1});
-    for (const dense::Kernels* kernels : dense::runnable_kernels()) {
-      CAPTURE(kernels->name);
-      const Cnn cnn(problem(layers, image, 5, 2), *kernels);
-      CHECK(gradient(cnn, 1, 3, x) == expected);
-      EvaluationRequest score{.x = x.data()};
-      cnn.evaluate({&score, 1});
-      CHECK(score.loss == expected_score.loss);
-      CHECK(score.accuracy == expected_score.accuracy);
-    }
+    const auto make = [&](const dense::Kernels& kernels) {
+      return Cnn(problem(layers, image, 5, 2), kernels);
+    };
+    check_every_build(make, initial_model(make(dense::kernels())));
   }
 }
 

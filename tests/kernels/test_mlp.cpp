@@ -1,7 +1,6 @@
 // The MLP against finite differences in double, against itself on other builds, batches and
 // threads, and on the shipped digits.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -16,10 +15,16 @@
 #include "kernels/mlp.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
+#include "tests/kernels/answers.hpp"
 #include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_mlp {
 namespace {
+
+using test::check_every_build;
+using test::gradient;
+using test::initial_model;
+using test::Result;
 
 Dataset noise(std::size_t samples, std::size_t features, int classes, std::uint64_t seed) {
   Random random(seed, "noise");
@@ -78,33 +83,6 @@ double reference_loss(const Mlp& mlp, const Dataset& data, const std::vector<std
         std::log(sum) - values[static_cast<std::size_t>(data.y[static_cast<std::size_t>(sample)])];
   }
   return loss / static_cast<double>(samples.size());
-}
-
-struct Result {
-  std::vector<float> gradient;
-  double loss;
-  friend bool operator==(const Result& a, const Result& b) {
-    return std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss) &&
-           std::equal(a.gradient.begin(), a.gradient.end(), b.gradient.begin(), b.gradient.end(),
-                      [](float p, float q) {
-                        return std::bit_cast<std::uint32_t>(p) == std::bit_cast<std::uint32_t>(q);
-                      });
-  }
-};
-
-Result gradient(const Workload& workload, NodeId node, Step draw, const std::vector<float>& x) {
-  Result result{std::vector<float>(x.size(), 77.0f), 0};
-  GradientRequest request{
-      .node = node, .draw = draw, .x = x.data(), .gradient = result.gradient.data()};
-  workload.gradients({&request, 1});
-  result.loss = request.loss;
-  return result;
-}
-
-std::vector<float> initial_model(const Workload& workload) {
-  std::vector<float> x(workload.facts().parameters);
-  workload.initial_model(x);
-  return x;
 }
 
 TEST_CASE("loss and gradient are those of finite differences in double") {
@@ -189,20 +167,10 @@ TEST_CASE("loss and gradient of an MLP are PyTorch's on the same inputs") {
 TEST_CASE("every build gives the same bits for gradient, loss and evaluation") {
   for (const auto& hidden : std::vector<std::vector<std::size_t>>{{}, {32}, {65, 30}, {128, 64}}) {
     for (const std::int64_t batch : {1, 16, 35}) {
-      const Mlp plain(problem(hidden, 50, 10, batch, 2), dense::kernels_v1());
-      const auto x = initial_model(plain);
-      const Result expected = gradient(plain, 1, 3, x);
-      EvaluationRequest expected_score{.x = x.data()};
-      plain.evaluate({&expected_score, 1});
-      for (const dense::Kernels* kernels : dense::runnable_kernels()) {
-        CAPTURE(kernels->name);
-        const Mlp mlp(problem(hidden, 50, 10, batch, 2), *kernels);
-        CHECK(gradient(mlp, 1, 3, x) == expected);
-        EvaluationRequest score{.x = x.data()};
-        mlp.evaluate({&score, 1});
-        CHECK(score.loss == expected_score.loss);
-        CHECK(score.accuracy == expected_score.accuracy);
-      }
+      const auto make = [&](const dense::Kernels& kernels) {
+        return Mlp(problem(hidden, 50, 10, batch, 2), kernels);
+      };
+      check_every_build(make, initial_model(make(dense::kernels())));
     }
   }
 }

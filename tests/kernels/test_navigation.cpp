@@ -15,11 +15,14 @@
 
 #include "kernels/navigation.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/answers.hpp"
 #include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_navigation {
 namespace {
 
+using test::check_every_build;
+using test::initial_model;
 using Model = std::vector<float>;
 using Doubles = std::vector<double>;
 
@@ -109,12 +112,6 @@ Navigation::Problem problem() {
   result.entropy_weight = 0.05;
   result.test_episodes = 60;  // more than two blocks of 25
   return result;
-}
-
-Model initial_model(const Workload& workload) {
-  Model x(workload.facts().parameters);
-  workload.initial_model(x);
-  return x;
 }
 
 /// An initial model, all parameters moved a little.
@@ -303,26 +300,8 @@ TEST_CASE("episodes have very uneven length, while every rollout has as many mov
 }
 
 TEST_CASE("a policy has the same bits in every build: gradient, loss and evaluation") {
-  const Navigation plain(problem(), dense::kernels_v1());
-  const Model x = some_model(plain);
-  Model expected(x.size());
-  GradientRequest request{.node = 1, .draw = 3, .x = x.data(), .gradient = expected.data()};
-  plain.gradients({&request, 1});
-  EvaluationRequest score{.x = x.data()};
-  plain.evaluate({&score, 1});
-  for (const dense::Kernels* kernels : dense::runnable_kernels()) {
-    CAPTURE(kernels->name);
-    const Navigation other(problem(), *kernels);
-    Model gradient(x.size(), 77.0f);
-    GradientRequest again{.node = 1, .draw = 3, .x = x.data(), .gradient = gradient.data()};
-    other.gradients({&again, 1});
-    CHECK(again.loss == request.loss);
-    CHECK(gradient == expected);
-    EvaluationRequest other_score{.x = x.data()};
-    other.evaluate({&other_score, 1});
-    CHECK(other_score.loss == score.loss);
-    CHECK(other_score.accuracy == score.accuracy);
-  }
+  const auto make = [](const dense::Kernels& kernels) { return Navigation(problem(), kernels); };
+  check_every_build(make, some_model(make(dense::kernels())));
 }
 
 TEST_CASE("one node learns to navigate maps that it has never seen: over 80 % arrive") {

@@ -14,12 +14,15 @@
 
 #include "kernels/transformer.hpp"
 #include "sim/base/error.hpp"
+#include "tests/kernels/answers.hpp"
 #include "tests/kernels/data/made_sequences.hpp"
 #include "tests/kernels/make_workload.hpp"
 
 namespace starling::test_transformer {
 namespace {
 
+using test::check_every_build;
+using test::initial_model;
 using Model = std::vector<float>;
 using Doubles = std::vector<double>;
 
@@ -371,26 +374,10 @@ Transformer::Problem problem(bool predicts_next, bool has_buckets) {
 TEST_CASE("a transformer has the same bits in every build: gradient, loss and evaluation") {
   for (const bool predicts_next : {true, false}) {
     for (const bool has_buckets : {true, false}) {
-      const Transformer plain(problem(predicts_next, has_buckets), dense::kernels_v1());
-      Model x(plain.facts().parameters), expected(x.size());
-      plain.initial_model(x);
-      GradientRequest request{.node = 1, .draw = 3, .x = x.data(), .gradient = expected.data()};
-      plain.gradients({&request, 1});
-      EvaluationRequest score{.x = x.data()};
-      plain.evaluate({&score, 1});
-      for (const dense::Kernels* kernels : dense::runnable_kernels()) {
-        CAPTURE(kernels->name);
-        const Transformer other(problem(predicts_next, has_buckets), *kernels);
-        Model gradient(x.size(), 77.0f);
-        GradientRequest again{.node = 1, .draw = 3, .x = x.data(), .gradient = gradient.data()};
-        other.gradients({&again, 1});
-        CHECK(again.loss == request.loss);
-        CHECK(gradient == expected);
-        EvaluationRequest other_score{.x = x.data()};
-        other.evaluate({&other_score, 1});
-        CHECK(other_score.loss == score.loss);
-        CHECK(other_score.accuracy == score.accuracy);
-      }
+      const auto make = [&](const dense::Kernels& kernels) {
+        return Transformer(problem(predicts_next, has_buckets), kernels);
+      };
+      check_every_build(make, initial_model(make(dense::kernels())));
     }
   }
 }

@@ -35,11 +35,12 @@ bool holds(const ComponentKey& row, const Section& section) {
          (row.outer_choice.empty() || has_one(section, row.outer_choice, row.outer_options));
 }
 
-/// Whether a key comes with either of several choices, of which its row tells one: what sums models sums moments, too, and models
-/// of SlowMo whatever its base does.
+/// Whether a key comes with either of several choices, of which its row tells one: what sums models sums moments, too, numbers of
+/// half precision, and models of SlowMo whatever its base does.
 bool is_told_elsewhere(const KeyUse& use, const Section& section) {
   return use.key == "collective" &&
          (has_one(section, "momentum_policy", {"average"}) ||
+          has_one(section, "code_route", {"sums"}) ||
           has_one(section, "base", {"gossip", "sgp", "overlap_sgp", "adpsgd"}));
 }
 
