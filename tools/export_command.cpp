@@ -19,8 +19,9 @@ namespace po = boost::program_options;
 
 void export_command(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("table,t", po::value<std::string>(),
-                        "steps, evaluation, evaluation_by_time, nodes, timeline or links, as CSV")(
+  options.add_options()(
+      "table,t", po::value<std::string>(),
+      "steps, evaluation, evaluation_by_time, nodes, timeline, links or link_timeline, as CSV")(
       "trace", "the timeline as a trace for ui.perfetto.dev")(
       "output,o", po::value<std::string>(), "file to write (standard output if not given)");
   po::variables_map values;

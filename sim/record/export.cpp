@@ -146,6 +146,14 @@ void write_links(Output& out, const Recorder& recorder) {
   }
 }
 
+void write_link_timeline(Output& out, const Recorder& recorder) {
+  out.print("link,bytes_per_second,begin_seconds,end_seconds\n");
+  for (const LinkSegment& segment : recorder.link_timeline) {
+    out.print("{},{},{},{}\n", csv_field(recorder.links[segment.link].name), segment.rate,
+              seconds(segment.begin), seconds(segment.end));
+  }
+}
+
 using TableWriter = void (*)(Output&, const Recorder&);
 
 TableWriter writer_of(std::string_view table) {
@@ -169,10 +177,11 @@ TableWriter writer_of(std::string_view table) {
   if (table == "timeline")
     return [](Output& out, const Recorder& run) { write_timeline(out, run.timeline); };
   if (table == "links") return write_links;
-  throw Error(fmt::format(
-      "expected table steps, evaluation, evaluation_by_time, nodes, timeline or links, found "
-      "\"{}\"",
-      table));
+  if (table == "link_timeline") return write_link_timeline;
+  throw Error(
+      fmt::format("expected table steps, evaluation, evaluation_by_time, nodes, timeline, links or "
+                  "link_timeline, found \"{}\"",
+                  table));
 }
 
 /// Loads of the busiest links as counters of a process of their own.

@@ -163,6 +163,14 @@ TEST_CASE("links are written a line per link, with their loads over the run") {
         "\"a, b\",250,500,2,0.5,1,0\n");
 }
 
+TEST_CASE("a link's stretches of time are written with its name") {
+  Recorder recorder(0, {}, {}, Time(Duration(9'000'000)));
+  recorder.links = {{"up", 100, 100, Duration(0), 10}, {"a, b", 100, 100, Duration(0), 10}};
+  recorder.link_timeline = {{1, 62.5, Time(Duration(7)), Time(Duration(2'000'000'000'000))}};
+  CHECK(csv(recorder, "link_timeline") ==
+        "link,bytes_per_second,begin_seconds,end_seconds\n\"a, b\",62.5,0.000000000007,2\n");
+}
+
 TEST_CASE("the mean load of a link is that until nodes no longer serve others") {
   // The last step ended after 1 s, but a node was asked until 4 s.
   Recorder recorder(2, {}, {}, Time{});
@@ -214,7 +222,8 @@ TEST_CASE("the trace counts the loads of the 32 links that were busiest") {
 
 TEST_CASE("an unknown table is an error that lists the known ones") {
   CHECK(message_of([] { csv(Recorder(), "node"); }) ==
-        "expected table steps, evaluation, evaluation_by_time, nodes, timeline or links, found "
+        "expected table steps, evaluation, evaluation_by_time, nodes, timeline, links or "
+        "link_timeline, found "
         "\"node\"");
 }
 
