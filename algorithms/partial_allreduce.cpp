@@ -152,7 +152,9 @@ Task<> PartialAllreduce::wait_for_start(Step t, Step n) {
                               {any_source, tag_of(Channel::chain, n)}};
   // Where all are waited for, activations never come, and data stay in the mailbox until the exchange asks for them.
   const std::span<const Pattern> accepted(patterns, waits_for_all(t) ? 1 : 4);
-  int linked = 0;  // the own program and the one before in the chain
+  // By the own program, and by the one before in the chain, whose message may come twice.
+  bool has_entered = false;
+  bool is_reached = false;
   while (activated_ < n) {
     Node::Select::Result got = co_await node_.select(accepted);
     if (got.index == 2) {
@@ -160,7 +162,10 @@ Task<> PartialAllreduce::wait_for_start(Step t, Step n) {
       activated_ = n;
     } else if (got.index == 3) {
       const Link& own = link(t);
-      if (++linked < (own.is_first ? 1 : 2)) continue;
+      const auto is_linked = [&] { return has_entered && (is_reached || own.is_first); };
+      const bool was_linked = is_linked();
+      (got.message.source == node_.id() ? has_entered : is_reached) = true;
+      if (was_linked || !is_linked()) continue;
       if (own.next < 0) {
         activated_ = n;
       } else {

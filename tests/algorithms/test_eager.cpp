@@ -182,6 +182,11 @@ TEST_CASE("a chain of m initiators lets in time whoever comes before the last of
   const Recorder all = test::run(text, chain + "algorithm.initiators=16");
   CHECK(late_share(all) == 0);
   CHECK(all.models == test::run(text, uneven + "algorithm.activation=full").models);
+  // What comes twice along the chain lets nobody in who has not come.
+  const Recorder twice =
+      test::run(text, chain + "algorithm.initiators=16" + "failures.duplicate=0.5");
+  CHECK(late_share(twice) == 0);
+  CHECK(twice.models == all.models);
   // One initiator is the majority's.
   const Recorder one = test::run(text, chain + "algorithm.initiators=1");
   const Recorder majority = test::run(text, uneven + "algorithm.activation=majority");
