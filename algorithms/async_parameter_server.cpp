@@ -330,6 +330,7 @@ Program async_parameter_server(const Section& section, const Context& context) {
       read_at_least(section, "fetch_period", 1, 1, "steps on one fetched model");
   warn_beyond_run(section, "push_period", settings.push_period, context,
                   "nodes push once, at their end");
+  settings.push_period = std::min(settings.push_period, context.steps);  // what servers count by
   warn_beyond_run(section, "fetch_period", settings.fetch_period, context,
                   "nodes fetch once, at their end");
   settings.is_staleness_aware =

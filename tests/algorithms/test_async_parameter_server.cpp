@@ -103,6 +103,18 @@ TEST_CASE("a push at a rate of 0 takes nothing along of what a code held back") 
   CHECK(test::largest_difference(paused, plain) < 1e-6);
 }
 
+TEST_CASE(
+    "nodes that push at their end alone push all their steps, however long a period would be") {
+  const auto run = [](const std::string& period) {
+    return test::run(server_scenario(4, 12, "0.1\nschedule = cosine"),
+                     {"algorithm.push_period=" + period});
+  };
+  const Recorder whole = run("12");
+  CHECK(run("13").models == whole.models);
+  CHECK(run("9000000000000000000").models == whole.models);
+  CHECK(test::largest_difference(run("6"), whole) > 1e-3);
+}
+
 TEST_CASE("equally fast nodes have staleness n - 1") {
   // Gradients are applied in turn: between two fetches of a node all n - 1 others push once (in the
   // first round node i comes after the i before it).
