@@ -147,7 +147,9 @@ class BlockPlans {
     own.pace = pace;
     if (!(pace > 0)) return;
     paces_.insert(pace);
-    const double length = std::floor(static_cast<double>(period_) * *paces_.begin() / pace);
+    constexpr double rounding = 1e-12;  // 7 steps of 9 ms are 6.999999999999999 of 9 ms
+    const double length =
+        std::floor(static_cast<double>(period_) * *paces_.begin() / pace * (1 + rounding));
     own.length = std::max<Step>(1, static_cast<Step>(length));
   }
   Step length(NodeId node) const { return plan(node).length; }

@@ -45,15 +45,12 @@ Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
   const std::size_t size = v.size();
   if (settings_.route == CodeRoute::sums) {
     v.scale(1.0 / node_.nodes());
-    co_await encoding(node_, *compression.codec, v);
     if (compression.has_feedback) {
       v = feedback_.encode(*compression.codec, std::move(v), code_stream(node_, node_.id(), number))
               .decoded;
     }
-    Vector mean = co_await allreduce(node_, node_.everybody(), tag, std::move(v),
-                                     settings_.collective, 0, compression.codec.get());
-    co_await decoding(node_, *compression.codec, mean);
-    co_return mean;
+    co_return co_await allreduce(node_, node_.everybody(), tag, std::move(v), settings_.collective,
+                                 0, compression.codec.get());
   }
   if (settings_.route == CodeRoute::gather) {
     co_await encoding(node_, *compression.codec, v);

@@ -45,17 +45,18 @@ class Numbers {
   }
   /// Bytes of `v`, on the wire and in the host's memory.
   std::int64_t bytes_of(const Vector& v) const {
-    return is_coded(v.size()) ? bytes_on_wire(encoded(v)) : v.wire_bytes();
+    return is_coded(v.size()) ? bytes_on_wire({v, code_bytes(v)}) : v.wire_bytes();
   }
 
  private:
   bool is_coded(std::size_t size) const { return codec_ != nullptr && size > 0; }
+  std::int64_t code_bytes(const Vector& v) const {
+    return static_cast<std::int64_t>((v.size() * codec_->bits_of_entry() + 7) / 8);
+  }
   // Codes whose entries stand by themselves draw no random numbers. Without numbers a vector, whose size may have a fraction,
   // stands for its code.
   Code encoded(const Vector& v) const {
-    if (v.has_numbers()) return codec_->encode(v, Random(0, "code"));
-    const std::size_t bits = v.size() * codec_->bits_of_entry();
-    return {v, static_cast<std::int64_t>((bits + 7) / 8)};
+    return v.has_numbers() ? codec_->encode(v, Random(0, "code")) : Code{v, code_bytes(v)};
   }
   Vector decoded(Vector words, std::size_t size) const {
     if (!is_coded(size) || !words.has_numbers()) return words;
@@ -107,7 +108,7 @@ Task<Vector> ring_scatter(Node& node, const Numbers& numbers, std::span<const No
     co_await node.sent(tag);
     const Vector own = v.share((me + n - s - 1) % n, n);
     part = numbers.sum(numbers.received(std::move(m), own.size()), own);
-    co_await node.reduce(part);
+    co_await node.reduce(numbers.bytes_of(part));
   }
   co_return part;
 }
@@ -150,7 +151,7 @@ Task<Vector> recursive_doubling(Node& node, const Numbers& numbers, std::span<co
     co_await node.sent(tag);
     Vector other = numbers.received(std::move(m), v.size());
     v = (seat & bit) == 0 ? numbers.sum(std::move(v), other) : numbers.sum(std::move(other), v);
-    co_await node.reduce(v);
+    co_await node.reduce(numbers.bytes_of(v));
   }
   co_return v;
 }
@@ -178,7 +179,7 @@ Task<Vector> rabenseifner(Node& node, const Numbers& numbers, std::span<const No
     co_await node.sent(tag);
     Vector other = numbers.received(std::move(m), (keeps_low ? low : high).size());
     v = keeps_low ? numbers.sum(low, other) : numbers.sum(std::move(other), high);
-    co_await node.reduce(v);
+    co_await node.reduce(numbers.bytes_of(v));
   }
   for (std::size_t bit = seats.count / 2; bit > 0; bit /= 2) {
     const NodeId peer = members[seats.member(seat ^ bit)];
@@ -210,7 +211,7 @@ Task<Vector> tree(Node& node, const Numbers& numbers, std::span<const NodeId> me
     }
     Message m = co_await node.receive(peer, tag);
     v = numbers.sum(std::move(v), numbers.received(std::move(m), size));
-    co_await node.reduce(v);
+    co_await node.reduce(numbers.bytes_of(v));
   }
   for (bit /= 2; bit > 0; bit /= 2) {
     numbers.send(node, members[seats.member(seat | bit)], tag, v);
@@ -277,7 +278,7 @@ Task<Vector> sum_of_piece(Node& node, const Numbers& numbers, std::span<const No
   if (is_folded) {
     Message m = co_await node.receive(members[me + 1], tag);
     v = numbers.sum(std::move(v), numbers.received(std::move(m), size));
-    co_await node.reduce(v);
+    co_await node.reduce(numbers.bytes_of(v));
   }
   const std::size_t seat = is_folded ? me / 2 : me - seats.extra;
   Vector total;
@@ -419,6 +420,7 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     const std::int64_t bytes = numbers.bytes_of(part);
     const std::int64_t staged = is_list ? gathered : bytes;
     co_await node.stage_out(cut[i], staged, begin);
+    if (codec != nullptr) co_await encoding(node, *codec, part);
     if (is_list) {
       co_await node.copy(gathered);  // to its place among all lists
       Vector total = co_await sum_of_lists(node, members, own, part, gathered);
@@ -435,6 +437,7 @@ Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vec
     }
     co_await node.operate(total, 1);
     co_await node.copy(copied);
+    if (codec != nullptr) co_await decoding(node, *codec, total);
     node.stage_in(bytes);
     sums.add(std::move(total));
   }

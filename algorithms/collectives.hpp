@@ -51,8 +51,8 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
 /// `gathered` the last piece (the first tensors of the model) is not summed: each member brings a list of so many bytes,
 /// all get all lists, and each adds up for itself, on the device.
 /// With a `codec`, of entries that stand by themselves, each message is a code, of half as many bytes for instance, and what members bring
-/// and every sum of two is rounded to what it can say, as libraries add up numbers of half precision. Codes of the whole are made and read
-/// before and after (Node::encode(), decode()) by the caller, those on the way in no time.
+/// and every sum of two is rounded to what it can say, as libraries add up numbers of half precision. Codes of a piece are made when
+/// it is there, and read when it is summed (Node::encode(), decode()); those on the way take no time.
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
                        CollectiveKind kind, std::int64_t gathered = 0,
                        const Codec* codec = nullptr);

@@ -107,7 +107,8 @@ void read_rule(const Section& section, std::string_view prefix, double epsilon,
 /// Reads `outer_learning_rate` and `outer_optimizer` with its keys: the rule that applies averaged
 /// progress to the shared model. sgd has `outer_momentum` in Nesterov's form, plain SGD for 0. The
 /// adaptive ones are FedOpt's (Reddi et al., "Adaptive Federated Optimization", ICLR 2021), whose
-/// epsilon is large, as progress is much longer than a gradient.
+/// epsilon is large, as progress is much longer than a gradient; adam, other than there, corrects the first steps, and has Adam's own
+/// outer_beta2, 0.999, by default, not 0.99.
 OptimizerSettings read_outer_optimizer(const Section& section, double learning_rate,
                                        double momentum);
 

@@ -49,7 +49,7 @@ Task<> serve(Node& node, const ParameterServerSettings& settings) {
       ++count;
     }
     std::erase_if(pushes, [](const Vector& push) { return !push; });
-    for (std::size_t i = 1; i < pushes.size(); ++i) co_await node.reduce(pushes[i]);
+    for (std::size_t i = 1; i < pushes.size(); ++i) co_await node.reduce(pushes[i].wire_bytes());
     optimizer.update(x, mean(pushes), x, k);
     for (NodeId i = 0; i < node.nodes(); ++i) {
       send_in_pieces(node, i, tag_of(Channel::reply, k), x);

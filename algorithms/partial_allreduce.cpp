@@ -229,7 +229,7 @@ Task<Vector> PartialAllreduce::exchange(Step t, Step n, Vector v) {
     co_await node_.sent(tag);
     if (node_.id() > peer) std::swap(v, m.values);  // the lower node's comes first
     v.add(m.values);
-    co_await node_.reduce(v);
+    co_await node_.reduce(v.wire_bytes());
   }
   co_return v;
 }

@@ -8,8 +8,7 @@
 //
 // base = local         x_i <- x_i - gamma * g_i(x_i)                     no exchange inside a block, or models are averaged
 //                      after every `local_period`-th step of the run, too (fairscale's local SGD: 3, in blocks of 48)
-// base = gossip        x_i <- sum_j W_ij x_j - gamma * g_i(x_i)          D-PSGD inside a block; with slow_momentum = 0 this is Gossip-PGA
-//                      (Chen, Yuan, Zhang, Pan, Xu, Yin, "Accelerating Gossip SGD with Periodic Global Averaging", ICML 2021)
+// base = gossip        x_i <- sum_j W_ij x_j - gamma * g_i(x_i)          D-PSGD inside a block, to its end
 // base = sgp           sgp.cpp: the numerators are averaged, and all weights w begin anew with 1
 // base = overlap_sgp   overlap_sgp.cpp: the same, when all shares of the block have come (they go in
 //                      one piece)

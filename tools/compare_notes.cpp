@@ -55,8 +55,16 @@ std::optional<std::string> quantity(const std::string& text, const Parse& parse)
   }
 }
 
-/// What the text of a setting means, alike however it is spelled: "10 ms" and "0.01 s", "0.1" and "1e-1".
+/// What the text of a setting means, alike however it is spelled: "10 ms" and "0.01 s", "0.1" and "1e-1", "yes" and "true", "1, 2" and
+/// "1,2".
 std::string meaning(const std::string& text) {
+  if (const std::size_t comma = text.find(','); comma != text.npos) {
+    const std::size_t rest = text.find_first_not_of(' ', comma + 1);
+    return meaning(text.substr(0, comma)) + "," +
+           (rest == text.npos ? "" : meaning(text.substr(rest)));
+  }
+  if (text == "true") return "yes";
+  if (text == "false") return "no";
   if (const auto whole = number_in<std::int64_t>(text)) return fmt::format("{}", *whole);
   if (const auto number = number_in<double>(text)) return fmt::format("{}", *number);
   for (const auto& meant : {quantity(text, parse_duration), quantity(text, parse_bytes),

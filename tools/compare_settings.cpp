@@ -220,7 +220,8 @@ struct Difference {
   double mean = 0;
   double interval = std::nan("");  // half of it
 
-  bool is_chance = false;  // that means over seeds differ alike, where pairs do not
+  bool is_chance =
+      false;  // that means over seeds differ alike, where pairs do not, or values do from seed to seed
 
   bool is_clear() const { return !is_chance && std::fabs(mean) > interval; }
 };
@@ -266,7 +267,15 @@ Difference difference_of(const Pairs& pairs, std::size_t outcome, const Points& 
       quantile(complement(distribution, beyond)) * std::sqrt(squares / (count - 1) / count);
   const double negligible = rounding * std::fabs(all.first);
   if (all.interval < negligible) all.interval = 0;
-  all.is_chance = all.interval == 0 && most - least > negligible;
+  const auto differs = [&](double Sum::*side) {
+    const double first = by_seed.begin()->second.*side;
+    return std::ranges::any_of(by_seed, [&](const auto& seed) {
+      return std::fabs(seed.second.*side - first) > rounding * std::fabs(first);
+    });
+  };
+  // Of a pair for each seed, as accuracies are counts of samples.
+  const bool are_few = all.pairs == all.seeds && differs(&Sum::first);
+  all.is_chance = all.interval == 0 && (most - least > negligible || are_few);
   return all;
 }
 

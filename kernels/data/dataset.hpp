@@ -21,6 +21,11 @@
 
 namespace starling {
 
+/// How many of `count` samples a share of them is, rounded down; 29 of 100 for 0.29, whose product is less.
+inline std::size_t part_of(std::size_t count, double share) {
+  return static_cast<std::size_t>(static_cast<double>(count) * share + 1e-9);
+}
+
 /// Samples with labels or, for a regression, targets, all of one width. A plain value; all nodes of a workload share it.
 struct Dataset {
   /// On cache lines: a row of whole lines is fetched without a part of another one.

@@ -230,9 +230,8 @@ SplitDataset load_hdf5_dataset(const DatasetSettings& settings) {
   SplitDataset split;
   split.train = read_file(settings.path, settings.has_targets);
   if (settings.test_path.empty()) {
-    const auto samples = static_cast<double>(split.train.samples);
     const auto held_out =
-        static_cast<std::size_t>(std::max(1.0, std::floor(samples * settings.test_fraction)));
+        std::max<std::size_t>(1, part_of(split.train.samples, settings.test_fraction));
     if (held_out >= split.train.samples) {
       throw Error(fmt::format("{}: expected at least 2 samples, one of them held out, found {}",
                               settings.path, split.train.samples));

@@ -80,8 +80,7 @@ SplitSequences load_text(const SequenceSettings& settings, std::size_t context) 
   if (is_utf16(text))
     throw Error(path + ": expected text whose characters are bytes, such as UTF-8, found UTF-16");
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());  // no characters
-  const auto held_out =
-      static_cast<std::size_t>(settings.test_fraction * static_cast<double>(text.size()));
+  const std::size_t held_out = part_of(text.size(), settings.test_fraction);
   if (held_out < 2 || text.size() - held_out < 2) {
     throw Error(
         fmt::format("{}: expected 2 characters or more in either part, found {} of which "

@@ -188,7 +188,7 @@ class Node {
   /// Waits for the last of those copies.
   Until staged_in();
   /// Adds `v`, which has been received, to a sum in host memory.
-  Until reduce(const Vector& v);
+  Until reduce(std::int64_t bytes);
   /// Copies so many bytes from one place of host memory to another.
   Until copy(std::int64_t bytes);
   /// Combines `v` with others in loops of the program's own that go through `arrays` of its size: those that come from
@@ -563,8 +563,8 @@ Node::Until Node::spend(const Cost& cost) {
   return {world_, after(world_.transport.now(), cost(*host))};
 }
 
-inline Node::Until Node::reduce(const Vector& v) {
-  return spend([&](Host& host) { return host.reduction(v.wire_bytes()); });
+inline Node::Until Node::reduce(std::int64_t bytes) {
+  return spend([&](Host& host) { return host.reduction(bytes); });
 }
 
 inline Node::Until Node::copy(std::int64_t bytes) {

@@ -179,6 +179,21 @@ TEST_CASE("nodes of one speed take fixed blocks") {
   }
 }
 
+TEST_CASE("a node alone always takes whole periods") {
+  // 7 p / p is less than 7 for some paces p.
+  const Recorder alone = test::run(async_scenario(1, 7000, "vanilla"),
+                                   {"algorithm.period=7", "algorithm.local_steps=by_speed",
+                                    "compute.distribution=lognormal", "compute.sigma=0.3"});
+  std::size_t blocks = 0;
+  for (std::size_t row = 0; row < alone.steps.rows("local_steps"); ++row) {
+    const double length = alone.steps.value("local_steps", row, 0);
+    if (std::isnan(length)) continue;
+    ++blocks;
+    CHECK(length == 7);
+  }
+  CHECK(blocks > 100);
+}
+
 TEST_CASE("a pace counts until its node tells another one") {
   // Steps of both nodes take 10 ms in the first block, then 20 ms. Node 0, which has no way to the server, always comes first:
   // after 40 ms it is the fastest, after 80 more node 1's 10 ms still count, so that its block is half as long; when that ends,

@@ -153,6 +153,22 @@ TEST_CASE("tensors go one after the other, the last one first, each waited for")
                    "algorithm.collective_switch=1 MB"}) == doctest::Approx(17));
 }
 
+TEST_CASE("codes of pieces are made when their gradients are there") {
+  // 3 MB are there after 7.5 ms and 1 MB after 10; sums of halves take 2 (1 + 0.75) and 2 (1 + 0.25) ms.
+  const std::string text =
+      two_tensors(2, "kind = allreduce\ncompression = half\ncode_route = sums");
+  CHECK(ends(text, overlapped) == doctest::Approx(7.5 + 3.5 + 2.5));
+  // Made in 0.75 and 0.25 ms, read in 1.5 and 0.5.
+  Overrides coding = overlapped;
+  coding.insert(coding.end(),
+                {"network.encoding_bandwidth=4 GB/s", "network.decoding_bandwidth=2 GB/s"});
+  CHECK(ends(text, coding) == doctest::Approx(7.5 + 0.75 + 3.5 + 1.5 + 0.25 + 2.5 + 0.5));
+  // Half the bytes are added up: 0.75 MB in 0.75 ms, 0.25 in 0.25.
+  Overrides adding = overlapped;
+  adding.emplace_back("network.reduction_bandwidth=1 GB/s");
+  CHECK(ends(text, adding) == doctest::Approx(7.5 + 3.5 + 2.5 + 1));
+}
+
 TEST_CASE("making and reading codes takes time on the host") {
   // 4 MB: a code is made in 1 ms and read in 2.
   const Overrides coding{"network.encoding_bandwidth=4 GB/s", "network.decoding_bandwidth=2 GB/s"};

@@ -28,9 +28,10 @@ def metropolis(nodes, topology):
     return w + np.diag(1 - w.sum(axis=1))
 
 
-def dpsgd(w, x, steps, optimizer, order, rounds=1):
-    w = np.linalg.matrix_power(w, rounds)
-    for _ in range(steps):
+def dpsgd(w, x, steps, optimizer, order, rounds=1, global_period=0):
+    mixing, mean = np.linalg.matrix_power(w, rounds), np.full_like(w, 1 / len(w))
+    for k in range(1, steps + 1):
+        w = mean if global_period and k % global_period == 0 else mixing
         if order == "combine_while_adapt":
             x = w @ x - optimizer.step(gradient(x), x)
         else:
@@ -154,6 +155,8 @@ class Twins(TwinCase):
                             {"kind": "dpsgd", "order": order, **settings}, topology=topology)
                 self.expect(dpsgd(w, x, 12, Optimizer(nodes, **settings), order, 2), nodes, 12,
                             {"kind": "dpsgd", "order": order, "rounds": 2, **settings}, topology=topology)
+                self.expect(dpsgd(w, x, 11, Optimizer(nodes, **settings), order, global_period=4), nodes, 11,
+                            {"kind": "dpsgd", "order": order, "global_period": 4, **settings}, topology=topology)
                 for twin in (gradient_tracking, push_pull):
                     self.expect(twin(w, x, 12, Optimizer(nodes, **settings), order), nodes, 12,
                                 {"kind": twin.__name__, "order": order, **settings}, topology=topology)

@@ -139,6 +139,9 @@ class CompareTest(ProgramCase):
     def test_how_a_value_is_spelled_makes_it_no_other_experiment(self):
         self.starling("run", "s.ini", "-q", "-o", "spelled.h5", "algorithm.learning_rate=5e-2", "compute.gradient=1000us", "network.latency=0 ms")
         self.assertNotIn("different", self.starling("compare", "a.h5", "spelled.h5"))
+        for name, lazy, hidden in ("one", "yes", "8,4"), ("other", "true", "8, 4"):
+            self.starling("run", "s.ini", "-q", "-o", f"{name}.h5", f"topology.lazy={lazy}", f"workload.hidden={hidden}")
+        self.assertNotIn("different", self.starling("compare", "one.h5", "other.h5"))
         self.starling("run", "s.ini", "-q", "-o", "target.h5", "run.until_target=test_loss 0.001", "compute.gradient=1.1 ms")
         self.assertIn("different experiments: compute.gradient (1 ms, 1.1 ms), run.until_target (none, test_loss 0.001)\n",
                       self.starling("compare", "a.h5", "target.h5", "--time", "1"))

@@ -108,6 +108,10 @@ class CompareSettingsTest(ProgramCase):
         self.write_points("point,a.x,b.y,run.seed,test_loss", *(f"p{i},{x},{y},{seed},{10 * seed + y + (2 if x == 1 else 0)}"
                                                          for i, (x, y, seed, _) in enumerate(rows)))
         self.assertEqual(self.row(self.compare("a.x=1", "a.x=2"), "test_loss")[5:], ["4", "2", "A", "larger"])
+        # One pair for each seed: two more samples of 360 twice, of others. But what is the same for all seeds, as bytes are, does differ.
+        for other, verdict in (0.5, []), (0.25, ["A", "larger"]):
+            self.write_points("point,a.x,run.seed,test_accuracy", "p,1,1,0.5", "q,2,1,0.25", f"r,1,2,{other + 0.25}", f"s,2,2,{other}")
+            self.assertEqual(self.row(self.compare("a.x=1", "a.x=2"), "test_accuracy")[5:], ["2", "2", *verdict])
 
     def test_a_value_may_have_a_unit_and_a_setting_several_keys(self):
         lines = [f"p{x}{y},{x},{y} ms,{x + 10 * y}" for x in range(2) for y in range(2)]

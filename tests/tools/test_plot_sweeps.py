@@ -82,7 +82,7 @@ class PlotSweepsTest(PlotCase):
 
     def test_zipped_keys_are_one_axis(self):
         (self.folder / "zip.ini").write_text(SCENARIO + "[sweep]\nrun.nodes = 4, 6, 8\nrun.steps = 10, 20, 30\n"
-                                             "algorithm.learning_rate = 0.05, 0.1\nzip = run.nodes run.steps\n")
+                                             "algorithm.learning_rate = 0.05, 0.1\nzip = run.nodes, run.steps\n")
         subprocess.run([self.program, "sweep", "zip.ini", "-q", "-o", "zipped"], cwd=self.folder, check=True)
         swept = Sweep(self.folder / "zipped")
         self.assertEqual(swept.varied(), ["run.nodes", "algorithm.learning_rate"])

@@ -2,6 +2,7 @@
 Results files, or CSV files of runs by anybody's code (columns: tools/reference_run.hpp)."""
 import pathlib
 
+import h5py
 import numpy as np
 
 from pictures.metrics import HIGHER_IS_BETTER
@@ -18,7 +19,7 @@ class Run:
     def __init__(self, path, name=""):
         self.path = path
         self.name = name or pathlib.Path(path).stem
-        self.is_reference = pathlib.Path(path).suffix == ".csv"
+        self.is_reference = pathlib.Path(path).is_file() and not h5py.is_hdf5(path)
         self.columns = read_reference(path) if self.is_reference else read_results(path)
         self.by_time = self.columns.pop("by_time", {})
         self.step_time = self.columns.pop("step_time", np.nan)

@@ -29,7 +29,7 @@ class Sweep:
         columns = list(self.table[0])
         self.all_keys = columns[:columns.index("runs")]
         settings = self.read_settings()
-        self.zipped = [key for key in self.all_keys if key in settings.get("zip", "").split()]
+        self.zipped = [key for key in self.all_keys if key in settings.get("zip", "").replace(",", " ").split()]
         self.target = " ".join(settings.get("target", "").split())
         self.zipped_as_written = list(self.zipped)
         self.put_first_what_stands_for_all()
