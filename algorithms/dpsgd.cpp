@@ -31,12 +31,12 @@ struct DpsgdSettings {
   std::int64_t rounds;  // of mixing per step
   Step global_period;   // 0: models are only mixed
   CollectiveKind collective;
-
-  /// Whether all average at the end of step k.
-  bool is_global(Step k) const { return global_period > 0 && (k + 1) % global_period == 0; }
   SharedCodec codec;
   MomentumPolicy momentum_policy;
   OptimizerSettings optimizer;
+
+  /// Whether all average at the end of step k.
+  bool is_global(Step k) const { return global_period > 0 && (k + 1) % global_period == 0; }
 };
 
 Task<> run(Node& node, const DpsgdSettings& settings) {

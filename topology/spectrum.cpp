@@ -189,6 +189,7 @@ double long_run_gap(const Topology& topology) {
   Shrinkage shrinkage(topology);
   Values x = random_direction(shrinkage.size());
   double logarithm = 0;  // of what is left
+  const std::size_t begin = periods / 2;
   for (std::size_t k = 0; k < periods; ++k) {
     for (std::size_t p = 0; p < period; ++p) {
       shrinkage.step(x, p);
@@ -196,10 +197,10 @@ double long_run_gap(const Topology& topology) {
       const double length = std::sqrt(dot(x, x));
       if (length == 0) return 1;
       for (double& value : x) value /= length;
-      if (k >= periods / 2) logarithm += std::log(length);
+      if (k >= begin) logarithm += std::log(length);
     }
   }
-  return -std::expm1(logarithm / static_cast<double>((periods - periods / 2) * period));
+  return -std::expm1(logarithm / static_cast<double>((periods - begin) * period));
 }
 
 }  // namespace starling::topologies

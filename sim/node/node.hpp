@@ -187,7 +187,7 @@ class Node {
   void stage_in(std::int64_t bytes);
   /// Waits for the last of those copies.
   Until staged_in();
-  /// Adds `v`, which has been received, to a sum in host memory.
+  /// Adds so many bytes, which have been received, to a sum in host memory.
   Until reduce(std::int64_t bytes);
   /// Copies so many bytes from one place of host memory to another.
   Until copy(std::int64_t bytes);

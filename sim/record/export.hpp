@@ -12,7 +12,8 @@
 //   links       link that was used     link, bandwidth_bytes_per_second, bytes, busy_seconds,
 //                                      mean_load, peak_load, most_messages; loads are shares of the
 //                                      bandwidth, the mean over the run, Recorder::active_seconds()
-//   link_timeline  stretch of time     link, bytes_per_second, begin_seconds, end_seconds
+//   link_timeline
+//               stretch of time        link, bytes_per_second, begin_seconds, end_seconds
 //
 // Numbers are written so that they read back to the bit, virtual times exactly ("0.000000000007").
 // A cell that was not recorded is empty.

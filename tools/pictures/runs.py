@@ -13,13 +13,20 @@ from pictures.style import Failure, finite, literal, text
 AT_MOST = "≤"            # before a time that is a bound
 
 
+def is_reference(path):
+    """Whether a file holds a table, rather than results; by its name, if it is not there or called as results are (as `starling compare`)."""
+    if path.suffix == ".h5" or not path.is_file():
+        return path.suffix == ".csv"
+    return not h5py.is_hdf5(path)
+
+
 class Run:
     """Name, evaluation table, curves of training losses (none until they are asked for) and time per step of a run."""
 
     def __init__(self, path, name=""):
         self.path = path
         self.name = name or pathlib.Path(path).stem
-        self.is_reference = pathlib.Path(path).is_file() and not h5py.is_hdf5(path)
+        self.is_reference = is_reference(pathlib.Path(path))
         self.columns = read_reference(path) if self.is_reference else read_results(path)
         self.by_time = self.columns.pop("by_time", {})
         self.step_time = self.columns.pop("step_time", np.nan)
