@@ -277,8 +277,7 @@ Task<Vector> sum_of_piece(Node& node, const Numbers& numbers, std::span<const No
   }
   if (is_folded) {
     Message m = co_await node.receive(members[me + 1], tag);
-    Vector theirs = numbers.received(std::move(m), size);
-    v = numbers.sum(std::move(v), std::move(theirs));
+    v = numbers.sum(std::move(v), numbers.received(std::move(m), size));
     co_await node.reduce(numbers.bytes_of(v));
   }
   const std::size_t seat = is_folded ? me / 2 : me - seats.extra;
