@@ -17,8 +17,8 @@ Step check_period(const Section& section, std::string_view key, Step period,
 }
 
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                     CollectiveKind kind) {
-  Vector sum = co_await allreduce(node, members, tag, std::move(v), kind);
+                     CollectiveKind kind, const Piece* piece) {
+  Vector sum = co_await allreduce(node, members, tag, std::move(v), kind, 0, nullptr, piece);
   sum.scale(1.0 / static_cast<double>(members.size()));
   co_return sum;
 }

@@ -23,7 +23,7 @@ Step check_period(const Section& section, std::string_view key, Step period,
 
 /// Mean over `members` of their `v`; the conditions are those of allreduce().
 Task<Vector> average(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                     CollectiveKind kind);
+                     CollectiveKind kind, const Piece* piece = nullptr);
 
 /// Reads `momentum_policy` of averages. Without `can_average` only keep and reset are offered; without moments only `fallback` is.
 MomentumPolicy read_momentum_policy(const Section& section, const OptimizerSettings& optimizer,

@@ -405,10 +405,11 @@ Vector combine(std::span<const Vector> values, CollectiveKind kind) {
 }
 
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind, std::int64_t gathered, const Codec* codec) {
+                       CollectiveKind kind, std::int64_t gathered, const Codec* codec,
+                       const Piece* piece) {
   const Numbers numbers(codec);
   if (members.size() == 1) co_return numbers.rounded(std::move(v));
-  const Cut cut(node, v);
+  const Cut cut(node, v, piece);
   std::optional<Hosts> hosts;
   if (kind == CollectiveKind::hierarchical) hosts.emplace(node, members);
   const Time begin = node.begin_exchange();

@@ -52,10 +52,11 @@ CollectiveKind read_collective(const Section& section, std::string_view fallback
 /// all get all lists, and each adds up for itself, on the device.
 /// With a `codec`, of entries that stand by themselves, each message is a code, of half as many bytes for instance, and what members bring
 /// and every sum of two is rounded to what it can say, as libraries add up numbers of half precision. Codes of a piece are made when
-/// it is there, and read when it is summed (Node::encode(), decode()); those on the way take no time.
+/// it is there, and read when it is summed (Node::encode(), decode()); those on the way take no time. With a `piece` of the model
+/// the vector is what is made of that, and leaves in one piece when that is there.
 Task<Vector> allreduce(Node& node, std::span<const NodeId> members, Tag tag, Vector v,
-                       CollectiveKind kind, std::int64_t gathered = 0,
-                       const Codec* codec = nullptr);
+                       CollectiveKind kind, std::int64_t gathered = 0, const Codec* codec = nullptr,
+                       const Piece* piece = nullptr);
 
 using Join = std::function<Vector(std::span<const Vector>)>;
 

@@ -12,9 +12,14 @@ namespace starling::algorithms {
 
 class Cut {
  public:
-  Cut(const Node& node, Vector v)
+  /// With a `piece` of the model, to which the vector belongs: as it is, when that is there.
+  Cut(const Node& node, Vector v, const Piece* piece = nullptr)
       : vector_(std::move(v)), whole_{0, vector_.size(), 1.0}, pieces_(node.pieces()) {
-    if (vector_.size() != node.parameters()) pieces_ = std::span(&whole_, 1);
+    if (piece != nullptr) {
+      whole_.ready = piece->ready;
+      whole_.is_bucket = piece->is_bucket;
+    }
+    if (piece != nullptr || vector_.size() != node.parameters()) pieces_ = std::span(&whole_, 1);
   }
   Cut(const Cut&) = delete;
   Cut& operator=(const Cut&) = delete;

@@ -6,7 +6,8 @@
 //   e_i <- M_i - P Q_i^T   with Q_i = M_i^T P before the mean;   residual = mean: M_i - P Q^T
 //
 // Bias vectors, and models without matrices, travel as they are. All P and the vectors go in one allreduce,
-// all Q in a second one that waits for it: 4 rank (m + q) bytes instead of 4 m q. Momentum and weight decay
+// all Q in a second one that waits for it: 4 rank (m + q) bytes instead of 4 m q. A model in pieces (ExchangePlan) has two for each
+// piece, one after the other, which as in PyTorch's hook may begin beside the backward pass. Momentum and weight decay
 // come after that, so all replicas stay equal. The residual is in units of gradients. Where the learning rate changes it is scaled,
 // so that what a gradient lost keeps the rate of its own step; published, `rescale_residual = no`, is that of the step in which it
 // travels.
@@ -26,11 +27,12 @@
 #include <algorithm>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "algorithms/averaging.hpp"
 #include "algorithms/codec.hpp"
 #include "algorithms/collectives.hpp"
-#include "algorithms/exchange.hpp"
+#include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 #include "sim/base/numbers.hpp"
@@ -53,9 +55,9 @@ struct PowersgdSettings {
 /// it back. (The authors' code divides by norm + 1e-8, so rounding errors do that.)
 constexpr double revival = 1e-6;
 
-/// A matrix of the model, or a vector between two of them (rank 0).
+/// A matrix of a piece of the model, or a vector between two of them (rank 0).
 struct Tensor {
-  std::size_t offset, size;
+  std::size_t offset, size;  // in the piece
   std::uint32_t rows = 0, columns = 0, rank = 0;
   Vector first_q{};  // (columns, rank), the same on all nodes
   Vector first_p{};  // (rows, rank), where sides alternate
@@ -74,47 +76,49 @@ bool gains(const WeightMatrix& matrix, std::uint32_t rank, double least) {
   return whole >= least * thin;
 }
 
-std::vector<Tensor> list_tensors(Node& node, const PowersgdSettings& settings) {
+/// Of `piece`, which holds matrices whole, as it holds tensors.
+std::vector<Tensor> list_tensors(Node& node, const Piece& piece, const PowersgdSettings& settings) {
   std::vector<Tensor> tensors;
   std::size_t at = 0;
-  Step index = 0;
+  Step index = -1;
   for (const WeightMatrix& matrix : node.matrices()) {
-    if (matrix.offset > at) tensors.push_back({at, matrix.offset - at});
+    ++index;
+    if (matrix.offset < piece.offset || matrix.offset >= piece.offset + piece.size) continue;
+    const std::size_t offset = matrix.offset - piece.offset;
+    const std::size_t size = std::size_t{matrix.rows} * matrix.columns;
+    ensure(offset + size <= piece.size, "a weight matrix of several tensors");
+    if (offset > at) tensors.push_back({at, offset - at});
     const std::uint32_t rank = std::min({settings.rank, matrix.rows, matrix.columns});
     const bool is_compressed = gains(matrix, rank, settings.least_gain);
-    Tensor tensor{matrix.offset, std::size_t{matrix.rows} * matrix.columns, matrix.rows,
-                  matrix.columns, is_compressed ? rank : 0};
+    Tensor tensor{offset, size, matrix.rows, matrix.columns, is_compressed ? rank : 0};
     tensor.first_q = node.normals(std::size_t{tensor.columns} * tensor.rank,
                                   node.shared_random("first Q", index));
     if (settings.alternates) {
       tensor.first_p = node.normals(std::size_t{tensor.rows} * tensor.rank,
                                     node.shared_random("first P", index));
     }
-    ++index;
-    at = tensor.offset + tensor.size;
+    at = offset + size;
     tensors.push_back(std::move(tensor));
   }
-  if (at < node.parameters()) tensors.push_back({at, node.parameters() - at});
+  if (at < piece.size) tensors.push_back({at, piece.size - at});
   return tensors;
 }
 
-/// One node's side: what it remembers, and the mean gradient that all nodes agree on.
+/// One node's side of one piece of the model: what it remembers, and the mean gradient that all nodes agree on.
 class LowRankMean {
  public:
-  LowRankMean(Node& node, const PowersgdSettings& settings)
+  /// `piece` is one of the node's, `index` its place among them.
+  LowRankMean(Node& node, std::size_t index, const PowersgdSettings& settings)
       : node_(node),
+        index_(index),
+        piece_(node.pieces()[index]),
         settings_(settings),
-        tensors_(list_tensors(node, settings)),
+        tensors_(list_tensors(node, piece_, settings)),
         rate_(settings.rescales_residual) {
     for (const Tensor& a : tensors_) {
       q_.push_back(a.first_q);
       p_.push_back(a.first_p);
     }
-  }
-
-  /// Whether any matrix travels as a product.
-  bool compresses() const {
-    return std::ranges::any_of(tensors_, [](const Tensor& a) { return a.rank > 0; });
   }
 
   /// Tells the learning rate at which the next mean is applied. At a rate of 0 that is lost, so what was held back stays.
@@ -123,16 +127,40 @@ class LowRankMean {
     if (residual_ && factor != 1) residual_.scale(factor);
   }
 
+  /// The mean over all nodes of `g`, their gradients of this piece, as all of them understand it.
+  Task<Vector> of(Vector g, Step k) {
+    Vector mean;
+    if (!compresses()) {
+      mean = co_await average(node_, node_.everybody(), tag(2 * k), std::move(g),
+                              settings_.collective, &piece_);
+      co_return mean;
+    }
+    co_await node_.reached(piece_);
+    co_await node_.encode(g);
+    if (settings_.alternates) {
+      mean = co_await by_one_side(std::move(g), k);
+    } else {
+      mean = co_await by_both_sides(std::move(g), k);
+    }
+    co_await node_.decode(mean);
+    co_return mean;
+  }
+
+ private:
+  /// Whether any matrix travels as a product.
+  bool compresses() const {
+    return std::ranges::any_of(tensors_, [](const Tensor& a) { return a.rank > 0; });
+  }
   /// By both sides of the power iteration.
-  Task<Vector> by_both_sides(std::span<const NodeId> members, Vector g, Step k) {
+  Task<Vector> by_both_sides(Vector g, Step k) {
     if (residual_ && !rate_.loses()) g.add(residual_);
     Pieces m = cut(g);
     const Pieces own_p = multiplied(m, q_, Side::p);
-    Pieces p = co_await mean_of(members, tag_of(Channel::collective, 2 * k), own_p);
+    Pieces p = co_await mean_of(tag(2 * k), own_p);
     orthonormalize(p, Side::p);
     leave_out_vectors(m);  // whose mean is there
     const Pieces own_q = multiplied(m, p, Side::q);
-    q_ = co_await mean_of(members, tag_of(Channel::collective, 2 * k + 1), own_q);
+    q_ = co_await mean_of(tag(2 * k + 1), own_q);
     const Vector result = products(p, q_, Side::p);
     keep_residual(g, settings_.is_residual_local ? products(p, own_q, Side::p) : result);
     revive(q_, Side::q);
@@ -140,14 +168,14 @@ class LowRankMean {
   }
 
   /// By one side of it, in turn.
-  Task<Vector> by_one_side(std::span<const NodeId> members, Vector g, Step k) {
+  Task<Vector> by_one_side(Vector g, Step k) {
     if (residual_ && !rate_.loses()) g.add(residual_);
     const bool makes_p = (k - settings_.exact_steps) % 2 == 0;
     const Side side = makes_p ? Side::p : Side::q;
     Pieces fixed = makes_p ? q_ : p_;
     orthonormalize(fixed, makes_p ? Side::q : Side::p);
     const Pieces own = multiplied(cut(g), fixed, side);
-    Pieces made = co_await mean_of(members, tag_of(Channel::collective, 2 * k), own);
+    Pieces made = co_await mean_of(tag(2 * k), own);
     const Vector result = products(made, fixed, side);
     keep_residual(g, settings_.is_residual_local ? products(own, fixed, side) : result);
     revive(made, side);
@@ -155,8 +183,8 @@ class LowRankMean {
     co_return result;
   }
 
- private:
-  /// The matrices of `v`, a model, row by row, and its vectors.
+  Tag tag(Step number) const { return tag_of_part(tag_of(Channel::collective, number), index_); }
+  /// The matrices of `v`, row by row, and its vectors.
   Pieces cut(const Vector& v) const {
     Pieces pieces;
     for (const Tensor& a : tensors_) {
@@ -184,12 +212,12 @@ class LowRankMean {
     }
     return made;
   }
-  /// Over all members, of all pieces that there are.
-  Task<Pieces> mean_of(std::span<const NodeId> members, Tag tag, Pieces own) {
+  /// Over all nodes, of all pieces that there are.
+  Task<Pieces> mean_of(Tag tag, Pieces own) {
     Pieces sent;
     std::ranges::copy_if(own, std::back_inserter(sent), [](const Vector& v) { return bool(v); });
-    const Vector mean =
-        co_await average(node_, members, tag, concatenate(sent), settings_.collective);
+    const Vector mean = co_await average(node_, node_.everybody(), tag, concatenate(sent),
+                                         settings_.collective, &piece_);
     std::size_t at = 0;
     for (Vector& piece : own) {
       if (!piece) continue;
@@ -241,8 +269,10 @@ class LowRankMean {
   }
 
   Node& node_;
+  std::size_t index_;
+  const Piece& piece_;
   const PowersgdSettings& settings_;
-  std::vector<Tensor> tensors_;  // in order of offset; they cover the model
+  std::vector<Tensor> tensors_;  // in order of offset; they cover the piece
   Pieces p_, q_;                 // as the last step has left them; P where sides alternate
   Vector residual_;
   RateChange rate_;
@@ -250,26 +280,28 @@ class LowRankMean {
 
 Task<> run(Node& node, const PowersgdSettings& settings) {
   Optimizer optimizer(settings.optimizer);
-  LowRankMean low_rank(node, settings);
-  const std::span<const NodeId> everybody = node.everybody();
+  std::vector<LowRankMean> low_rank;
+  low_rank.reserve(node.pieces().size());
+  for (std::size_t i = 0; i < node.pieces().size(); ++i) low_rank.emplace_back(node, i, settings);
   Vector x = node.initial_model();
   for (Step k = 0; k < node.steps(); ++k) {
-    const Gradient g = co_await node.gradient(x);
-    low_rank.come_to(settings.optimizer.rate(k));
+    const Gradient g = co_await node.gradient_in_pieces(x);
+    for (LowRankMean& of_piece : low_rank) of_piece.come_to(settings.optimizer.rate(k));
     Vector mean;
-    if (k < settings.exact_steps || !low_rank.compresses()) {
-      mean = co_await average(node, everybody, tag_of(Channel::collective, 2 * k), g.values,
+    if (k < settings.exact_steps) {
+      mean = co_await average(node, node.everybody(), tag_of(Channel::collective, 2 * k), g.values,
                               settings.collective);
     } else {
-      co_await node.encode(g.values);
-      if (settings.alternates) {
-        mean = co_await low_rank.by_one_side(everybody, g.values, k);
-      } else {
-        mean = co_await low_rank.by_both_sides(everybody, g.values, k);
+      const Cut cut(node, g.values);
+      Parts means(cut.count());
+      for (std::size_t i = 0; i < cut.count(); ++i) {
+        Vector part = co_await low_rank[i].of(cut.part(i), k);
+        means.add(std::move(part));
       }
-      co_await node.decode(mean);
+      mean = means.join();
     }
     optimizer.update(x, mean, x, k);
+    co_await node.finish_backward();
     node.end_step(k, x);
   }
 }

@@ -116,6 +116,7 @@ void Node::check_gradient(NodeId owner, Step draw, const Vector& x) const {
 }
 
 Time Node::time_of(const Piece& piece) const {
+  if (world_.backward.empty()) return {};
   const auto [begin, end, work] = world_.backward_of(id_);
   if (piece.ready >= 1) return end;
   const auto length = static_cast<double>(work.count());

@@ -177,7 +177,9 @@ class Node {
   const ExchangePlan& plan() const { return world_.plan; }
   /// The begin of an exchange, for stage_out(); no reading of the clock that a replay would have to repeat.
   Time begin_exchange() const { return world_.transport.now(); }
-  /// Waits until the backward pass has come to `piece` and `v`, its values, are in host memory. Copies of an exchange
+  /// Waits until the backward pass has come to `piece`.
+  Until reached(const Piece& piece);
+  /// The same, and until `v`, its values, are in host memory. Copies of an exchange
   /// follow each other from `since` on, beside everything else.
   Until stage_out(const Piece& piece, const Vector& v, Time since);
   /// The same for so many bytes in place of the piece.
@@ -279,7 +281,7 @@ class Node {
            "a metric with a name that every run's results have", where);
     ensure(is_metric_name(metric), "a metric whose name is empty, . or step, or has a /", where);
   }
-  /// When the backward pass comes to `piece`.
+  /// When the backward pass comes to `piece`; long ago, if exchanges do not overlap it.
   Time time_of(const Piece& piece) const;
 
   World& world_;
@@ -535,8 +537,13 @@ inline Node::Until Node::finish_backward() {
   return {world_, end, end};
 }
 
+inline Node::Until Node::reached(const Piece& piece) {
+  const Time ready = time_of(piece);
+  return {world_, ready, ready};
+}
+
 inline Node::Until Node::stage_out(const Piece& piece, std::int64_t bytes, Time since) {
-  const Time ready = world_.backward.empty() ? Time{} : time_of(piece);
+  const Time ready = time_of(piece);
   Host* host = world_.transport.host();
   const Time out = host == nullptr ? ready : host->copy_out(id_, std::max(since, ready), bytes);
   return {world_, out, ready};

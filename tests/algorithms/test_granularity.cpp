@@ -65,6 +65,8 @@ TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit"
         "kind = epidemic",
         "kind = parameter_server",
         "kind = parameter_server\nservers = 3",
+        "kind = powersgd",
+        "kind = powersgd\nsides = alternating\nexact_steps = 1\nleast_gain = 2",
         "kind = token_walk",
         "kind = dpsgd\norder = adapt_then_combine",
         "kind = eager\nactivation = full",
@@ -99,8 +101,8 @@ TEST_CASE("pieces that come twice are not taken for others") {
        {"kind = allreduce", "kind = allreduce\ncollective = recursive_doubling",
         "kind = allreduce\ncollective = ring", "kind = d2", "kind = dpsgd", "kind = epidemic",
         "kind = gradient_tracking", "kind = local_gossip\nmixing = random_matching",
-        "kind = local_sgd\nperiod = 2", "kind = parameter_server\nservers = 3", "kind = sgp",
-        "kind = sgp\npeers = two_peer", "kind = swarm\naveraging = blocking",
+        "kind = local_sgd\nperiod = 2", "kind = parameter_server\nservers = 3", "kind = powersgd",
+        "kind = sgp", "kind = sgp\npeers = two_peer", "kind = swarm\naveraging = blocking",
         "kind = wagma\nactivation = full\ntau = 3"}) {
     CAPTURE(algorithm);
     std::string text = digits(algorithm);
@@ -118,6 +120,7 @@ TEST_CASE("exchanging beside the backward pass changes no bit either") {
   for (const std::string algorithm :
        {"kind = allreduce", "kind = allreduce\ncompression = half\ncode_route = sums",
         "kind = dpsgd", "kind = eager\nactivation = full", "kind = local_sgd\nperiod = 2",
+        "kind = powersgd\nexact_steps = 2", "kind = powersgd\nsides = alternating",
         "kind = sgp\npeers = two_peer", "kind = wagma\nactivation = full\ntau = 3"}) {
     CAPTURE(algorithm);
     CHECK(test::run(digits(algorithm)).models == test::run(digits(algorithm), overlapped).models);
@@ -167,6 +170,35 @@ TEST_CASE("codes of pieces are made when their gradients are there") {
   Overrides adding = overlapped;
   adding.emplace_back("network.reduction_bandwidth=1 GB/s");
   CHECK(ends(text, adding) == doctest::Approx(7.5 + 3.5 + 2.5 + 1));
+}
+
+TEST_CASE("thin matrices of a piece are made when its gradient is there") {
+  // 1000 x 250 and 1000 x 750 numbers at rank 50: P of 0.2 MB each, Q of 0.05 and 0.15 MB. A sum of two takes 2 ms and 1 ms per MB.
+  const Overrides matrices{"workload.tensors=1000x250, 1000x750"};
+  const auto ends_by = [&](Overrides more) {
+    more.insert(more.end(), matrices.begin(), matrices.end());
+    return ends(two_tensors(2, "kind = powersgd\nrank = 50"), more);
+  };
+  CHECK(ends_by({}) == doctest::Approx(10 + 2.4 + 2.2));
+  CHECK(ends_by(tensors) == doctest::Approx(10 + (2.2 + 2.15) + (2.2 + 2.05)));
+  CHECK(ends_by({"algorithm.exchange=buckets"}) == doctest::Approx(10 + 2.4 + 2.2));
+  // The larger is there after 7.5 ms.
+  CHECK(ends_by(overlapped) == doctest::Approx(7.5 + (2.2 + 2.15) + (2.2 + 2.05)));
+  Overrides more = overlapped;
+  more.emplace_back("algorithm.sides=alternating");
+  CHECK(ends_by(more) == doctest::Approx(7.5 + 2.2 + 2.2));
+  // The smaller travels as it is: 250,000 numbers are but four times 62,500.
+  more = overlapped;
+  more.emplace_back("algorithm.least_gain=5");
+  CHECK(ends_by(more) == doctest::Approx(7.5 + (2.2 + 2.15) + 3));
+  // Made in 0.75 and 0.25 ms, read in 1.5 and 0.5.
+  more = overlapped;
+  more.insert(more.end(),
+              {"network.encoding_bandwidth=4 GB/s", "network.decoding_bandwidth=2 GB/s"});
+  CHECK(ends_by(more) == doctest::Approx(7.5 + 0.75 + 4.35 + 1.5 + 0.25 + 4.25 + 0.5));
+  // One node has nothing to send, but codes to make: not before its gradients are there.
+  more.emplace_back("run.nodes=1");
+  CHECK(ends_by(more) == doctest::Approx(7.5 + 0.75 + 1.5 + 0.25 + 0.5));
 }
 
 TEST_CASE("making and reading codes takes time on the host") {
@@ -498,7 +530,7 @@ TEST_CASE("pieces are refused where messages stayed whole and nobody was told") 
 
 TEST_CASE("overlap with whole models, which changed nothing and said nothing, is refused") {
   for (const char* kind :
-       {"allreduce", "dpsgd", "eager", "local_sgd\nperiod = 2", "sgp", "wagma"}) {
+       {"allreduce", "dpsgd", "eager", "local_sgd\nperiod = 2", "powersgd", "sgp", "wagma"}) {
     CHECK_THROWS_WITH_AS(
         test::run(two_tensors(4, std::string("kind = ") + kind), {"algorithm.overlap=backward"}),
         doctest::Contains("algorithm.overlap = backward needs exchange = buckets or tensors"),

@@ -30,13 +30,18 @@ constexpr std::uint64_t seed = 1;
 class MatricesWorkload final : public Workload {
  public:
   MatricesWorkload(NodeId nodes, Random random) {
-    const auto add_vector = [&] { facts_.parameters += random.below(4); };
+    const auto add_vector = [&] {
+      const std::uint64_t size = random.below(4);
+      if (size > 0) facts_.tensors.push_back(size);
+      facts_.parameters += size;
+    };
     for (std::uint64_t left = 1 + random.below(3); left > 0; --left) {
       add_vector();
       const auto rows = static_cast<std::uint32_t>(1 + random.below(40));
       const auto columns = static_cast<std::uint32_t>(1 + random.below(40));
       facts_.matrices.push_back({facts_.parameters, rows, columns});
-      facts_.parameters += std::size_t{rows} * columns;
+      facts_.tensors.push_back(std::size_t{rows} * columns);
+      facts_.parameters += facts_.tensors.back();
     }
     add_vector();
     facts_.wire_parameters = static_cast<std::int64_t>(facts_.parameters);
@@ -262,7 +267,11 @@ Model reference(const MatricesWorkload& workload, const Keys& keys, NodeId nodes
 
 }  // namespace
 
-TEST_CASE("PowerSGD is its algorithm in plain loops, whatever the shapes, ranks and nodes") {
+TEST_CASE(
+    "PowerSGD is its algorithm in plain loops, whatever the shapes, ranks, pieces and nodes") {
+  const char* const exchanges[] = {"", "exchange = tensors\n",
+                                   "exchange = buckets\nbucket_size = 3 kB\n",
+                                   "exchange = tensors\noverlap = backward\n"};
   for (Step number = 0; number < 60; ++number) {
     Random random(seed, "case", 0, number);
     const auto nodes = static_cast<NodeId>(1 + random.below(5));
@@ -282,10 +291,11 @@ TEST_CASE("PowerSGD is its algorithm in plain loops, whatever the shapes, ranks 
         "quadratic\n[algorithm]\nkind = powersgd\nlearning_rate = {}\nschedule = step\ndecay_steps "
         "= {}\n"
         "decay_factor = {}\nrank = {}\nresidual = {}\nsides = {}\nrescale_residual = {}\n"
-        "exact_steps = {}\nleast_gain = {}\nmomentum = {}\n",
+        "exact_steps = {}\nleast_gain = {}\nmomentum = {}\n{}",
         nodes, steps, seed, rate(0), falls_at, rate(falls_at) / rate(0), keys.rank,
         keys.is_residual_local ? "local" : "mean", keys.alternates ? "alternating" : "both",
-        keys.rescales_residual ? "yes" : "no", keys.exact_steps, keys.least_gain, keys.momentum);
+        keys.rescales_residual ? "yes" : "no", keys.exact_steps, keys.least_gain, keys.momentum,
+        exchanges[number % 4]);
     CAPTURE(text);
     const Recorder recorder = test::run_on(std::move(workload), text);
     CHECK(test::nodes_agree(recorder));

@@ -149,6 +149,7 @@ FURTHER_SYNCHRONOUS = {
     "one_bit": ["kind=one_bit", "exact_steps=5"],
     "powersgd": ["kind=powersgd"],
     "powersgd_alternating": ["kind=powersgd", "sides=alternating", "exact_steps=2"],
+    "powersgd_tensors": ["kind=powersgd", "exchange=tensors", "overlap=backward"],
     "quasi_global": ["kind=quasi_global"],
     "relay": ["kind=relay", "exchange=tensors"],
     "sign_sgd": ["kind=sign_sgd"],
