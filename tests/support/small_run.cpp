@@ -89,7 +89,9 @@ Recorder run_on(std::unique_ptr<Workload> workload, const std::string& text) {
   const Scenario scenario = Scenario::parse(text, "test.ini", {"run.save_models=yes"});
   Assembly parts = assemble(scenario);
   const Section section = scenario.section("algorithm");
-  parts.program = algorithms::find(section).make(
+  const algorithms::AlgorithmEntry& kind = algorithms::find(section);
+  parts.settings.plan = plan_exchange(algorithms::read_exchange(section, kind), workload->facts());
+  parts.program = kind.make(
       section, {parts.settings.nodes, parts.settings.steps, *parts.topology, workload->facts()});
   const auto replaced = std::exchange(parts.workload, std::move(workload));
   return simulated(std::move(parts))->recorder();
