@@ -90,6 +90,7 @@ Program allreduce(const Section& section, const Context& context) {
                    "must be from 0 to {} B, got {} B", most, settings.gathered);
   }
   settings.optimizer = read_optimizer(section, context);
+  if (settings.coded.compression.has_feedback) expect_steps_by_piece(section, settings.optimizer);
   section.finish();
   return [settings, is_compressed](Node& node) {
     return is_compressed ? run_compressed(node, settings) : run(node, settings);

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/pieces.hpp"
+
 namespace starling::algorithms {
 namespace {
 
@@ -37,36 +39,63 @@ Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag,
   co_return mean;
 }
 
-CodedMean::CodedMean(Node& node, const Settings& settings)
-    : node_(node), settings_(settings), compressor_(settings.compression) {}
+CodedMean::CodedMean(Node& node, const Settings& settings) : node_(node), settings_(settings) {}
 
 Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
+  Vector mean;
+  if (settings_.route == CodeRoute::sums) {
+    mean = co_await sum(tag, std::move(v), number);
+    co_return mean;
+  }
+  const Cut cut(node_, std::move(v));
+  pieces_.reserve(cut.count());
+  while (pieces_.size() < cut.count()) pieces_.push_back({Compressor(settings_.compression)});
+  Parts means(cut.count());
+  for (std::size_t i = 0; i < cut.count(); ++i) {
+    co_await node_.reached(cut[i]);
+    // Each piece has two tags: owners send results by the second.
+    mean = co_await of_piece(pieces_[i], tag_of_part(tag, 2 * i), cut.part(i),
+                             number * static_cast<Step>(cut.count()) + static_cast<Step>(i));
+    means.add(std::move(mean));
+  }
+  co_return means.join();
+}
+
+/// Of all pieces, by numbers of half precision.
+Task<Vector> CodedMean::sum(Tag tag, Vector v, Step number) {
+  const Compression& compression = settings_.compression;
+  v.scale(1.0 / node_.nodes());
+  if (compression.has_feedback) {
+    v = feedback_.encode(*compression.codec, std::move(v), code_stream(node_, node_.id(), number))
+            .decoded;
+  }
+  Vector mean = co_await allreduce(node_, node_.everybody(), tag, std::move(v),
+                                   settings_.collective, 0, compression.codec.get());
+  co_return mean;
+}
+
+Task<Vector> CodedMean::of_piece(OfPiece& piece, Tag tag, Vector v, Step number) {
   const Compression& compression = settings_.compression;
   const std::size_t size = v.size();
-  if (settings_.route == CodeRoute::sums) {
-    v.scale(1.0 / node_.nodes());
-    if (compression.has_feedback) {
-      v = feedback_.encode(*compression.codec, std::move(v), code_stream(node_, node_.id(), number))
-              .decoded;
-    }
-    co_return co_await allreduce(node_, node_.everybody(), tag, std::move(v), settings_.collective,
-                                 0, compression.codec.get());
-  }
+  Vector mean;
   if (settings_.route == CodeRoute::gather) {
     co_await encoding(node_, *compression.codec, v);
-    const Code own = compressor_.encode(std::move(v), code_stream(node_, node_.id(), number));
-    co_return co_await mean_of_codes(node_, node_.everybody(), tag, compression.codec, own, size,
-                                     number);
+    const Code own = piece.compressor.encode(std::move(v), code_stream(node_, node_.id(), number));
+    mean =
+        co_await mean_of_codes(node_, node_.everybody(), tag, compression.codec, own, size, number);
+    co_return mean;
   }
-  if (!phases_) {
+  if (!piece.phases) {
     const std::vector<SharedCodec> one_for_all{compression.codec};
-    phases_.emplace(node_, size, one_for_all, compression.has_feedback);
+    piece.phases.emplace(node_, size, one_for_all, compression.has_feedback);
   }
+  CodedPhases& phases = *piece.phases;
   const CodedPhases::Round round{tag, number};
-  co_await phases_->send_pieces(round, v);
-  const Vector own = co_await phases_->mean_of_own(round);
-  if (own) co_await phases_->send_result(round, own);
-  co_return co_await phases_->receive_results(round);
+  co_await phases.send_pieces(round, v);
+  const Vector own = co_await phases.mean_of_own(round);
+  if (own) co_await phases.send_result(round, own);
+  mean = co_await phases.receive_results(round);
+  co_return mean;
 }
 
 CodedMean::Settings read_mean_compression(const Section& section, const Context& context,
@@ -78,6 +107,10 @@ CodedMean::Settings read_mean_compression(const Section& section, const Context&
                                           {.note = "; codes do not add, see code_route",
                                            .tensors = route == "gather" ? tensors : nullptr});
   if (settings.is_exact()) return settings;
+  const auto exchange = section.peek<std::string>("exchange", "whole");
+  section.expect(exchange == "whole" || section.peek<std::string>("unit", "model") == "model",
+                 "unit", "must be model with exchange = {}: each piece is coded by itself",
+                 exchange);
   settings.route = section.choice<CodeRoute>(
       "code_route",
       {{"gather", CodeRoute::gather}, {"owners", CodeRoute::owners}, {"sums", CodeRoute::sums}},

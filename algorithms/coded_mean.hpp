@@ -5,10 +5,15 @@
 //   owners   in two phases, of pieces and of their means (coded_phases.hpp): 2 (n - 1) / n codes
 //   sums     of half precision alone: a collective adds up numbers of two bytes, and rounds every sum of two; every node divides by n
 //            before, so that no sum is out of range. What mixed precision does (torch.distributed's fp16_compress_hook, for one).
+//
+// A model in pieces (ExchangePlan) is coded piece by piece, each by itself when the backward pass has come to it, as frameworks
+// compress that are handed buckets or tensors (Xu et al., "GRACE: A Compressed Communication Framework for Distributed Machine
+// Learning", ICDCS 2021): norms, shares and random numbers are of the piece.
 #pragma once
 
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "algorithms/codec.hpp"
 #include "algorithms/coded_phases.hpp"
@@ -42,11 +47,18 @@ class CodedMean {
   Task<Vector> of(Tag tag, Vector v, Step number);
 
  private:
+  /// What codes of one piece lose.
+  struct OfPiece {
+    Compressor compressor;
+    std::optional<CodedPhases> phases{};  // of owners
+  };
+  Task<Vector> sum(Tag tag, Vector v, Step number);
+  Task<Vector> of_piece(OfPiece& piece, Tag tag, Vector v, Step number);
+
   Node& node_;
   const Settings& settings_;
-  Compressor compressor_;
-  std::optional<CodedPhases> phases_;  // of owners
-  ErrorFeedback feedback_;             // of sums
+  std::vector<OfPiece> pieces_;
+  ErrorFeedback feedback_;  // of sums
 };
 
 /// Reads read_compression() and, if it compresses, `code_route`, with `collective` for sums. Warns of codes that are gathered although sums would be smaller.

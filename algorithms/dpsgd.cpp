@@ -91,6 +91,7 @@ Program dpsgd(const Section& section, const Context& context) {
   if (settings.global_period > 0) settings.collective = read_collective(section);
   settings.codec = read_codec(section);
   settings.optimizer = read_optimizer(section, context);
+  if (settings.adapt_then_combine) expect_steps_by_piece(section, settings.optimizer);
   settings.momentum_policy =
       read_gossip_momentum(section, context.topology, *settings.codec, settings.optimizer,
                            {MomentumPolicy::keep, MomentumPolicy::mix});

@@ -147,6 +147,7 @@ Program local_sgd(const Section& section, const Context& context) {
                     "steps of allreduce SGD before the first local one (post-local SGD)");
   warn_beyond_run(section, "switch_step", settings.switch_step, context, "no step is local");
   settings.optimizer = read_optimizer(section, context);
+  expect_steps_by_piece(section, settings.optimizer);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, MomentumPolicy::keep);
   settings.mean = read_block_mean(section, context, settings.momentum_policy);

@@ -171,6 +171,11 @@ void expect_whole_gradient(const Section& section, const OptimizerSettings& opti
                  "must not be sgdp or adamp, which need the whole gradient, {}", because);
 }
 
+void expect_steps_by_piece(const Section& section, const OptimizerSettings& optimizer) {
+  expect_whole_gradient(section, optimizer, section.peek<std::string>("overlap", "none") == "none",
+                        "and pieces leave before it is there: take overlap = none");
+}
+
 double OptimizerSettings::rate(Step k) const {
   if (k < warmup_steps) {
     const double risen =

@@ -99,6 +99,8 @@ OptimizerSettings read_optimizer(const Section& section, const Context& context,
 /// Refuses what needs a whole gradient where none is: `because` "which none of 3 servers has".
 void expect_whole_gradient(const Section& section, const OptimizerSettings& optimizer,
                            bool is_whole, std::string_view because);
+/// The same for models that leave after their step, piece by piece beside the backward pass if `overlap` says so.
+void expect_steps_by_piece(const Section& section, const OptimizerSettings& optimizer);
 /// Reads the key `optimizer` and the numbers of its rule, momentum excepted, each key after
 /// `prefix`. `epsilon` is Adam's default; Adagrad's is a hundredth of it.
 void read_rule(const Section& section, std::string_view prefix, double epsilon,

@@ -44,12 +44,14 @@ ExchangeSettings read_exchange(const Section& section, const AlgorithmEntry& ent
                                std::int64_t nodes_per_host) {
   ExchangeSettings settings{};
   if ((entry.offers & pieces) != 0) {
-    settings.granularity = section.choice<Granularity>(
-        "exchange",
-        {{"whole", Granularity::whole},
-         {"buckets", Granularity::buckets},
-         {"tensors", Granularity::tensors}},
-        "whole", "how models travel: in one piece, or one piece after the other");
+    settings.granularity =
+        section.choice<Granularity>("exchange",
+                                    {{"whole", Granularity::whole},
+                                     {"buckets", Granularity::buckets},
+                                     {"tensors", Granularity::tensors}},
+                                    "whole",
+                                    "how models travel: in one piece, or one piece after the "
+                                    "other, of which each is compressed by itself");
     if (settings.granularity == Granularity::buckets) {
       settings.bucket_bytes = section
                                   .optional<Bytes>("bucket_size", Bytes{settings.bucket_bytes},

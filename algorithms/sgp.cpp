@@ -55,6 +55,7 @@ Task<> SgpSteps::finish() { co_return; }
 
 Program sgp(const Section& section, const Context& context) {
   SgpSteps::Settings settings = SgpSteps::read(section, context);
+  expect_steps_by_piece(section, settings.optimizer);
   settings.local_steps =
       read_period(section, context, 1, "local_steps", "steps between two exchanges");
   section.finish();

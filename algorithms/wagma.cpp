@@ -146,6 +146,7 @@ Program wagma(const Section& section, const Context& context) {
       "after it, every node's model once more");
   settings.collective = read_collective(section);
   settings.optimizer = read_optimizer(section, context);
+  if (!settings.is_released) expect_steps_by_piece(section, settings.optimizer);
   settings.momentum_policy =
       read_momentum_policy(section, settings.optimizer, MomentumPolicy::keep);
   section.finish();

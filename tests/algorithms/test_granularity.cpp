@@ -55,6 +55,9 @@ TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit"
         "kind = allreduce\ncollective = recursive_doubling",
         "kind = allreduce\ncollective = by_size\ncollective_switch = 100 B",
         "kind = allreduce\ncompression = half\ncode_route = sums",
+        "kind = allreduce\ncompression = half\ncode_route = owners",
+        "kind = allreduce\ncompression = bfloat",
+        "kind = diloco\nperiod = 2\ncompression = threshold\nthreshold = 0.01",
         "kind = bmuf\nperiod = 2\ncompression = bfloat\ncode_route = sums\ncollective = tree",
         "kind = bmuf\nperiod = 2",
         "kind = d2",
@@ -99,10 +102,12 @@ TEST_CASE("models whole, in buckets or tensor by tensor are the same to the bit"
 TEST_CASE("pieces that come twice are not taken for others") {
   for (const std::string algorithm :
        {"kind = allreduce", "kind = allreduce\ncollective = recursive_doubling",
-        "kind = allreduce\ncollective = ring", "kind = d2", "kind = dpsgd", "kind = epidemic",
-        "kind = gradient_tracking", "kind = local_gossip\nmixing = random_matching",
-        "kind = local_sgd\nperiod = 2", "kind = parameter_server\nservers = 3", "kind = powersgd",
-        "kind = sgp", "kind = sgp\npeers = two_peer", "kind = swarm\naveraging = blocking",
+        "kind = allreduce\ncollective = ring", "kind = allreduce\ncompression = sign",
+        "kind = allreduce\ncompression = sign\ncode_route = owners", "kind = d2", "kind = dpsgd",
+        "kind = epidemic", "kind = gradient_tracking",
+        "kind = local_gossip\nmixing = random_matching", "kind = local_sgd\nperiod = 2",
+        "kind = parameter_server\nservers = 3", "kind = powersgd", "kind = sgp",
+        "kind = sgp\npeers = two_peer", "kind = swarm\naveraging = blocking",
         "kind = wagma\nactivation = full\ntau = 3"}) {
     CAPTURE(algorithm);
     std::string text = digits(algorithm);
@@ -125,6 +130,46 @@ TEST_CASE("exchanging beside the backward pass changes no bit either") {
     CAPTURE(algorithm);
     CHECK(test::run(digits(algorithm)).models == test::run(digits(algorithm), overlapped).models);
   }
+}
+
+TEST_CASE("each piece is compressed by itself: tensor by tensor what unit = tensors does") {
+  for (const std::string codec : {"float4", "sign", "one_bit", "top_k\nkeep = 0.2",
+                                  "top_k\nkeep = 0.2\nerror_feedback = no"}) {
+    CAPTURE(codec);
+    const std::string text = digits("kind = allreduce\ncompression = " + codec);
+    const Recorder by_tensor = test::run(text, {"algorithm.unit=tensors"});
+    CHECK(test::run(text).models != by_tensor.models);
+    CHECK(test::run(text, tensors).models == by_tensor.models);
+    CHECK(test::run(text, overlapped).models == by_tensor.models);
+    CHECK(test::run(text, {"algorithm.exchange=tensors", "network.collectives=analytic"}).models ==
+          by_tensor.models);
+    // A bucket of the two small tensors in the middle is one piece.
+    CHECK(test::run(text, {"algorithm.exchange=buckets", "algorithm.bucket_size=400 B"}).models !=
+          by_tensor.models);
+  }
+  // Random numbers are each piece's own, whenever it leaves, whichever way means go.
+  for (const std::string way : {"allreduce", "allreduce\ncode_route = owners",
+                                "local_sgd\nperiod = 2", "easgd\nperiod = 2"}) {
+    CAPTURE(way);
+    const std::string text = digits("compression = levels\nkind = " + way);
+    const Recorder pieces = test::run(text, tensors);
+    CHECK(test::nodes_agree(pieces) == (way.find("easgd") == std::string::npos));
+    CHECK(test::run(text).models != pieces.models);
+    if (way.find("easgd") == std::string::npos)
+      CHECK(test::run(text, overlapped).models == pieces.models);
+  }
+}
+
+TEST_CASE("each piece sends a code of its own") {
+  // 4 bytes for a norm and 4 bits an entry: of 610 + 0 entries whole, of 512, 8, 80 and 10 tensor by tensor.
+  const std::string text = digits("kind = allreduce\ncompression = levels\nbucket = 0");
+  const auto bytes = [&](const Overrides& overrides) {
+    return test::run(text, overrides).nodes[0].bytes_sent;
+  };
+  CHECK(bytes({}) == 5 * 7 * (4 + 305));
+  CHECK(bytes(tensors) == 5 * 7 * (4 * 4 + 256 + 4 + 40 + 5));
+  CHECK(bytes({"algorithm.exchange=buckets", "algorithm.bucket_size=400 B"}) ==
+        5 * 7 * (3 * 4 + 256 + 44 + 5));
 }
 
 TEST_CASE("pieces of a ring's sum are added in another order, to rounding") {
@@ -170,6 +215,28 @@ TEST_CASE("codes of pieces are made when their gradients are there") {
   Overrides adding = overlapped;
   adding.emplace_back("network.reduction_bandwidth=1 GB/s");
   CHECK(ends(text, adding) == doctest::Approx(7.5 + 3.5 + 2.5 + 1));
+}
+
+TEST_CASE("codes that are gathered, or summed by owners, leave beside the backward pass") {
+  // Codes of 1.5 and 0.5 MB, each to the other node; 3 MB are there after 7.5 ms and 1 MB after 10.
+  const std::string text = two_tensors(2, "kind = allreduce\ncompression = half");
+  CHECK(ends(text, {}) == doctest::Approx(10 + 3));
+  CHECK(ends(text, tensors) == doctest::Approx(10 + 2.5 + 1.5));
+  CHECK(ends(text, overlapped) == doctest::Approx(7.5 + 2.5 + 1.5));
+  // Made in 0.75 and 0.25 ms; two are read, in 3 and 1.
+  const Overrides coding{"network.encoding_bandwidth=4 GB/s", "network.decoding_bandwidth=2 GB/s"};
+  Overrides more = overlapped;
+  more.insert(more.end(), coding.begin(), coding.end());
+  CHECK(ends(text, more) == doctest::Approx(7.5 + 0.75 + 2.5 + 3 + 0.25 + 1.5 + 1));
+  // By owners half of each goes there and back: 2 (1 + 0.75) and 2 (1 + 0.25) ms.
+  more = overlapped;
+  more.emplace_back("algorithm.code_route=owners");
+  CHECK(ends(text, more) == doctest::Approx(7.5 + 3.5 + 2.5));
+  // One node codes its second piece when that is there, at 10.
+  more = overlapped;
+  more.insert(more.end(), coding.begin(), coding.end());
+  more.emplace_back("run.nodes=1");
+  CHECK(ends(text, more) == doctest::Approx(7.5 + 0.75 + 1.5 + 0.25 + 0.5));
 }
 
 TEST_CASE("thin matrices of a piece are made when its gradient is there") {
@@ -506,6 +573,8 @@ TEST_CASE("what is not offered is refused") {
   refuses("kind = dpsgd", "algorithm.exchange=layers",
           "algorithm.exchange must be one of whole, buckets, tensors, got layers");
   refuses("kind = dpsgd", "algorithm.bucket_size=1 MB", "algorithm.bucket_size is not a key here");
+  refuses("kind = allreduce\ncompression = sign\nunit = tensors", "algorithm.exchange=tensors",
+          "algorithm.unit must be model with exchange = tensors: each piece is coded by itself");
   refuses("kind = dpsgd", "workload.tensors=1, 2",
           "workload.tensors must add up to the model's 1000000 parameters, got 3");
   refuses("kind = dpsgd", "network.staging_bandwidth=fast",
@@ -526,6 +595,33 @@ TEST_CASE("pieces are refused where messages stayed whole and nobody was told") 
   refuses("kind = gradient_tracking\norder = combine_while_adapt", "order = combine_while_adapt");
   refuses("kind = epidemic\nagreement = deadline\ntimeout = 9 ms", "agreement = deadline");
   refuses("kind = dasgd\nmomentum = 0.5\nmomentum_policy = average", "momentum_policy = average");
+}
+
+TEST_CASE("what a step needs of the whole gradient does not leave beside the backward pass") {
+  for (const std::string kind :
+       {"allreduce\ncompression = sign", "dpsgd\norder = adapt_then_combine",
+        "local_sgd\nperiod = 2", "sgp", "wagma"}) {
+    CAPTURE(kind);
+    for (const std::string rule : {"clip_norm=1", "optimizer=adamp"}) {
+      const std::string text = two_tensors(4, "kind = " + kind);
+      Overrides with = tensors;
+      with.push_back("algorithm." + rule);
+      CHECK_NOTHROW(test::run(text, with));
+      with.insert(with.end(), overlapped.begin(), overlapped.end());
+      CHECK_THROWS_WITH_AS(
+          test::run(text, with),
+          doctest::Contains("the whole gradient, and pieces leave before it is there"),
+          ScenarioError);
+    }
+  }
+  // Gradients and models without this step are sent as they are.
+  for (const std::string kind : {"allreduce", "allreduce\ncompression = levels", "dpsgd", "eager",
+                                 "powersgd", "wagma\nrule = released"}) {
+    CAPTURE(kind);
+    Overrides with = overlapped;
+    with.emplace_back("algorithm.clip_norm=1");
+    CHECK_NOTHROW(test::run(two_tensors(4, "kind = " + kind), with));
+  }
 }
 
 TEST_CASE("overlap with whole models, which changed nothing and said nothing, is refused") {

@@ -147,6 +147,8 @@ FURTHER_SYNCHRONOUS = {
     "deep_squeeze": ["kind=deep_squeeze", "compression=top_k", "keep=0.25", "consensus_rate=0.2"],
     "ecd": ["kind=ecd", "compression=levels", "levels=127"],
     "one_bit": ["kind=one_bit", "exact_steps=5"],
+    "allreduce_coded_tensors": ["kind=allreduce", "compression=top_k", "keep=0.1", "exchange=tensors", "overlap=backward"],
+    "allreduce_owned_tensors": ["kind=allreduce", "compression=levels", "code_route=owners", "exchange=tensors"],
     "powersgd": ["kind=powersgd"],
     "powersgd_alternating": ["kind=powersgd", "sides=alternating", "exact_steps=2"],
     "powersgd_tensors": ["kind=powersgd", "exchange=tensors", "overlap=backward"],
