@@ -1,5 +1,6 @@
 #include "algorithms/coded_mean.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,6 +40,12 @@ Task<Vector> mean_of_codes(Node& node, std::span<const NodeId> members, Tag tag,
   co_return mean;
 }
 
+NameOfPiece name_of_piece(const Node& node, Tag tag, Step number, std::size_t i,
+                          std::size_t count) {
+  const std::size_t tags = std::max<std::size_t>(node.everybody().size(), 2);
+  return {tag_of_part(tag, i * tags), number * static_cast<Step>(count) + static_cast<Step>(i)};
+}
+
 CodedMean::CodedMean(Node& node, const Settings& settings) : node_(node), settings_(settings) {}
 
 Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
@@ -48,14 +55,14 @@ Task<Vector> CodedMean::of(Tag tag, Vector v, Step number) {
     co_return mean;
   }
   const Cut cut(node_, std::move(v));
-  pieces_.reserve(cut.count());
-  while (pieces_.size() < cut.count()) pieces_.push_back({Compressor(settings_.compression)});
-  Parts means(cut.count());
-  for (std::size_t i = 0; i < cut.count(); ++i) {
+  const std::size_t count = cut.count();
+  pieces_.reserve(count);
+  while (pieces_.size() < count) pieces_.push_back({Compressor(settings_.compression)});
+  Parts means(count);
+  for (std::size_t i = 0; i < count; ++i) {
     co_await node_.reached(cut[i]);
-    // Each piece has two tags: owners send results by the second.
-    mean = co_await of_piece(pieces_[i], tag_of_part(tag, 2 * i), cut.part(i),
-                             number * static_cast<Step>(cut.count()) + static_cast<Step>(i));
+    const NameOfPiece name = name_of_piece(node_, tag, number, i, count);
+    mean = co_await of_piece(pieces_[i], name.tag, cut.part(i), name.number);
     means.add(std::move(mean));
   }
   co_return means.join();

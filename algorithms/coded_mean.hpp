@@ -61,6 +61,14 @@ class CodedMean {
   ErrorFeedback feedback_;  // of sums
 };
 
+/// Tag and number, for code_stream(), of the code of the i-th of `count` pieces, where those of the whole are `tag` and `number`. It
+/// has a tag for each hop around the ring, and for two phases.
+struct NameOfPiece {
+  Tag tag;
+  Step number;
+};
+NameOfPiece name_of_piece(const Node& node, Tag tag, Step number, std::size_t i, std::size_t count);
+
 /// Reads read_compression() and, if it compresses, `code_route`, with `collective` for sums. Warns of codes that are gathered although sums would be smaller.
 CodedMean::Settings read_mean_compression(const Section& section, const Context& context,
                                           bool feeds_back = true, Tensors tensors = nullptr);

@@ -6,8 +6,8 @@
 //   sends the `keep` share of v_i that is largest; v_i, and with `masking` u_i, become 0 there
 //   x <- x - learning_rate * mean_i of what was sent
 //
-// Codes go around a ring (coded_mean.hpp). Clipping and choosing go by tensor, each by itself; `unit = model` takes
-// the model as one. At least one entry of each is sent: biases and other small tensors, too, which the authors' code
+// Codes go around a ring (coded_mean.hpp), of the whole or, with exchange = tensors, of one tensor after the other, as hooks of
+// frameworks have it. Clipping and choosing go by tensor, each by itself; `unit = model` takes the model as one. At least one entry of each is sent: biases and other small tensors, too, which the authors' code
 // sends whole. `warmup_keep` lists shares for the first stretches of
 // `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
 // keep = 1 masking erases all momentum: plain SGD; without masking that is momentum SGD. With momentum 0 it is error
@@ -18,12 +18,14 @@
 // tensor from a sample; here the selection is exact (compression = gradient_dropping samples).
 
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "algorithms/coded_mean.hpp"
-#include "algorithms/exchange.hpp"
 #include "algorithms/keep_schedule.hpp"
 #include "algorithms/optimizer.hpp"
+#include "algorithms/pieces.hpp"
 #include "algorithms/registry.hpp"
 #include "algorithms/sums.hpp"
 #include "algorithms/tensor_codec.hpp"
@@ -63,7 +65,7 @@ Task<> run(Node& node, const DgcSettings& settings) {
   RateChange rate_change(settings.rescales_residual);
   for (Step k = 0; k < node.steps(); ++k) {
     const double rate = settings.optimizer.rate(k);
-    const Gradient gradient = co_await node.gradient(x);
+    const Gradient gradient = co_await node.gradient_in_pieces(x);
     Vector g = gradient.values;
     if (settings.clip_norm > 0) {
       const auto limit = static_cast<float>(settings.clip_norm / std::sqrt(node.nodes()));
@@ -80,15 +82,27 @@ Task<> run(Node& node, const DgcSettings& settings) {
     accumulate(v, 1, u);
     if (settings.optimizer.nesterov) v.add(g);
     const SharedCodec codec = settings.keep.codec(k);
-    co_await encoding(node, *codec, v);
-    const Encoded own = encode(*codec, v, code_stream(node, node.id(), k));
-    v.add_scaled(-1, own.decoded);
+    const Cut cut(node, v);
+    Parts sent(cut.count());
+    Parts means(cut.count());
+    for (std::size_t i = 0; i < cut.count(); ++i) {
+      const NameOfPiece name =
+          name_of_piece(node, tag_of(Channel::collective, k), k, i, cut.count());
+      co_await node.reached(cut[i]);
+      const Vector part = cut.part(i);
+      co_await encoding(node, *codec, part);
+      Encoded own = encode(*codec, part, code_stream(node, node.id(), name.number));
+      sent.add(std::move(own.decoded));
+      Vector mean = co_await mean_of_codes(node, everybody, name.tag, codec, own.code, part.size(),
+                                           name.number);
+      means.add(std::move(mean));
+    }
+    const Vector own = sent.join();
+    v.add_scaled(-1, own);
     if (rate_change.loses()) v = waiting;
-    if (settings.is_masking) u = transformed(transforms::ClearWhere{}, {u, own.decoded});
-
-    const Vector mean = co_await mean_of_codes(node, everybody, tag_of(Channel::collective, k),
-                                               codec, own.code, x.size(), k);
-    x.add_scaled(-rate, mean);
+    if (settings.is_masking) u = transformed(transforms::ClearWhere{}, {u, own});
+    x.add_scaled(-rate, means.join());
+    co_await node.finish_backward();
     node.end_step(k, x);
   }
 }
@@ -98,7 +112,14 @@ Task<> run(Node& node, const DgcSettings& settings) {
 Program dgc(const Section& section, const Context& context) {
   DgcSettings settings{};
   settings.tensors = read_unit(section, context.workload.tensors, "tensors");
-  settings.keep = read_keep_schedule(section, context, settings.tensors);
+  // A piece is one of them; chosen from as a whole is.
+  const auto exchange = section.peek<std::string>("exchange", "whole");
+  section.expect(exchange == "whole" || exchange == "tensors", "exchange",
+                 "must be whole or tensors: entries are chosen tensor by tensor, got {}", exchange);
+  section.expect(exchange == "whole" || section.peek<std::string>("unit", "tensors") == "tensors",
+                 "unit", "must be tensors with exchange = tensors: each is sent by itself");
+  settings.keep = read_keep_schedule(
+      section, context, exchange == "whole" ? settings.tensors : std::vector<std::size_t>{});
   settings.is_masking =
       section.optional<bool>("masking", true, "forget the momentum of what is sent");
   settings.rescales_residual = read_rescales_residual(section);

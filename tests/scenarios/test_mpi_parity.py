@@ -149,6 +149,7 @@ FURTHER_SYNCHRONOUS = {
     "one_bit": ["kind=one_bit", "exact_steps=5"],
     "allreduce_coded_tensors": ["kind=allreduce", "compression=top_k", "keep=0.1", "exchange=tensors", "overlap=backward"],
     "allreduce_owned_tensors": ["kind=allreduce", "compression=levels", "code_route=owners", "exchange=tensors"],
+    "dgc_tensors": ["kind=dgc", "keep=0.1", "exchange=tensors", "overlap=backward"],
     "powersgd": ["kind=powersgd"],
     "powersgd_alternating": ["kind=powersgd", "sides=alternating", "exact_steps=2"],
     "powersgd_tensors": ["kind=powersgd", "exchange=tensors", "overlap=backward"],
