@@ -6,8 +6,8 @@
 //   buckets   tensors in the same order, gathered until a bucket is full (Li et al., "PyTorch Distributed: Experiences on
 //             Accelerating Data Parallel Training", VLDB 2020, section 3.2.3)
 //
-// Values do not depend on the pieces, unless each is compressed by itself; times do: with T pieces a dependency between neighbors travels up to T hops
-// within one step.
+// Values do not depend on the pieces, unless each is compressed by itself; times do: with T pieces a dependency between neighbors
+// travels up to T hops within one step.
 #pragma once
 
 #include <cstdint>

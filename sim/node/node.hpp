@@ -281,7 +281,7 @@ class Node {
            "a metric with a name that every run's results have", where);
     ensure(is_metric_name(metric), "a metric whose name is empty, . or step, or has a /", where);
   }
-  /// When the backward pass comes to `piece`; long ago, if exchanges do not overlap it.
+  /// When the backward pass comes to `piece`; 0 if exchanges do not overlap it.
   Time time_of(const Piece& piece) const;
 
   World& world_;
