@@ -8,8 +8,8 @@
 //
 // Codes go around a ring (coded_mean.hpp), of the whole or, with exchange = tensors, of one tensor after the other, as hooks of
 // frameworks have it. Clipping and choosing go by tensor, each by itself; `unit = model` takes the model as one. At least one entry
-// of each is sent: biases and other small tensors, too, which the authors' code sends whole. `warmup_keep` lists shares for the first stretches of
-// `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
+// of each is sent: biases and other small tensors, too, which the authors' code sends whole. `warmup_keep` lists shares for the
+// first stretches of `warmup_period` steps; the paper takes 0.25, 0.0625, 0.016, 0.004, an epoch each, before 0.001. With
 // keep = 1 masking erases all momentum: plain SGD; without masking that is momentum SGD. With momentum 0 it is error
 // feedback: where the learning rate changes, v_i is scaled so that what waits in it keeps the rate of its own step; published,
 // `rescale_residual = no`, is that of the step in which it travels.

@@ -177,7 +177,8 @@ TEST_CASE(
     }
   }
   // A model of one tensor, of no name, is whole.
-  const std::string quadratic = test::quadratic_scenario(4, 20, "complete", "kind = dgc\nlearning_rate = 0.05\n");
+  const std::string quadratic =
+      test::quadratic_scenario(4, 20, "complete", "kind = dgc\nlearning_rate = 0.05\n");
   CHECK(test::run(quadratic, tensors).models == test::run(quadratic).models);
   // 10 % of 0.75 and 0.25 million entries, of 8 bytes each: 0.6 MB after 7.5 ms, 0.2 MB after 10.
   CHECK(ends(two_tensors(2, "kind = dgc\nkeep = 0.1"), overlapped) == doctest::Approx(10 + 1.2));
